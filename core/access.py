@@ -1,0 +1,206 @@
+"""Scopes and their access rule: gates that must all pass, each an ordered list of layers, nearest first.
+
+In the first layer of a gate that names any of the asker's principals, deny beats allow; where no layer names them,
+the gate stays shut. A rule without gates lets nobody in. The rule is stored exactly as the source gave it and is
+evaluated per asker, so a revocation is one row, never a rewrite of the index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NewType
+
+from core import principals as p
+from core.errors import InvariantError
+from core.principals import Principal, PrincipalSet
+
+ScopeId = NewType("ScopeId", str)
+
+LICENCE_GATE: Final = "licence"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One node of a chain: whom it allows and denies. `node` names it for people (for explanations)."""
+
+    node: str
+    allow: frozenset[Principal] = frozenset()
+    deny: frozenset[Principal] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A condition of its own (`project`, `object`, `licence`, `roster`); its layers stand nearest first."""
+
+    name: str
+    layers: tuple[Layer, ...]
+
+
+class Outcome(StrEnum):
+    """How one gate came out for one asker."""
+
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    NOT_NAMED = "not_named"
+
+
+@dataclass(frozen=True, slots=True)
+class GateVerdict:
+    """Which layer of a gate decided, and which of the asker's principals it named."""
+
+    gate: str
+    outcome: Outcome
+    node: str | None = None
+    named: tuple[Principal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeAcl:
+    """The exact rule of one scope."""
+
+    gates: tuple[Gate, ...] = ()
+
+    def permits(self, principals: frozenset[Principal]) -> bool:
+        """Whether whoever counts as `principals` may read; no gates: no."""
+        return bool(self.gates) and all(_verdict(g, principals).outcome is Outcome.ALLOWED for g in self.gates)
+
+    def explain(self, principals: frozenset[Principal]) -> tuple[GateVerdict, ...]:
+        """The verdict of every gate, in order, with the layer and entry that decided."""
+        return tuple(_verdict(g, principals) for g in self.gates)
+
+    def allowed_principals(self) -> frozenset[Principal]:
+        """Everyone named by an allow of one gate: a superset of the readers, never too small.
+
+        Whoever passes is named by an allow of every gate, so any one gate will do. Licences are held by nearly
+        everybody and would select nothing, so another gate is taken where there is one; of those the shortest.
+        """
+        gates = [g for g in self.gates if g.name != LICENCE_GATE] or list(self.gates)
+        named = [frozenset[Principal]().union(*(layer.allow for layer in gate.layers)) for gate in gates]
+        return min(named, key=lambda s: (len(s), sorted(s)), default=frozenset())
+
+    def mentioned(self) -> frozenset[Principal]:
+        """Every principal that any allow or deny names."""
+        return frozenset(x for g in self.gates for layer in g.layers for x in (*layer.allow, *layer.deny))
+
+    def denied_principals(self) -> frozenset[Principal]:
+        """Every principal that any deny names."""
+        return frozenset(x for g in self.gates for layer in g.layers for x in layer.deny)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Plain data for a JSONB column; the inverse of `from_json`."""
+        return [
+            {
+                "gate": gate.name,
+                "layers": [
+                    {"node": layer.node, "allow": sorted(layer.allow), "deny": sorted(layer.deny)}
+                    for layer in gate.layers
+                ],
+            }
+            for gate in self.gates
+        ]
+
+    @staticmethod
+    def from_json(data: Iterable[Mapping[str, Any]]) -> ScopeAcl:
+        """Read what `to_json` wrote; raises ValueError on a principal that is none."""
+        return ScopeAcl(
+            tuple(
+                Gate(
+                    name=g["gate"],
+                    layers=tuple(
+                        Layer(
+                            node=layer["node"],
+                            allow=frozenset(p.parse(x) for x in layer["allow"]),
+                            deny=frozenset(p.parse(x) for x in layer["deny"]),
+                        )
+                        for layer in g["layers"]
+                    ),
+                )
+                for g in data
+            )
+        )
+
+    @property
+    def digest(self) -> str:
+        """Changes exactly when the rule does."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+
+
+NOBODY: Final = ScopeAcl()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The smallest thing that a source hangs permissions on. `acl` NOBODY where the source's rule can't be read."""
+
+    id: ScopeId
+    source: str
+    kind: str
+    name: str
+    acl: ScopeAcl
+    label: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+def _verdict(gate: Gate, principals: frozenset[Principal]) -> GateVerdict:
+    for layer in gate.layers:
+        denied = principals & layer.deny
+        if denied:
+            return GateVerdict(gate.name, Outcome.DENIED, layer.node, tuple(sorted(denied)))
+        allowed = principals & layer.allow
+        if allowed:
+            return GateVerdict(gate.name, Outcome.ALLOWED, layer.node, tuple(sorted(allowed)))
+    return GateVerdict(gate.name, Outcome.NOT_NAMED)
+
+
+_TRIM_SEAL: Final = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trim:
+    """What a search needs: the asker's principals, worked out against every scope's exact rule.
+
+    `matching` are the asker's principals that some rule names (the others can match nothing, so they are not sent);
+    `blocked` are scopes that the index might still match although the exact rule says no; `readable` are the scopes
+    that the exact rule opens, for SQL over derived data. Issued by `graph.scopes` alone.
+    """
+
+    principals: PrincipalSet
+    matching: tuple[Principal, ...]
+    blocked: tuple[ScopeId, ...]
+    readable: frozenset[ScopeId]
+    epoch: int
+    seal: object
+
+    def __post_init__(self) -> None:
+        if self.seal is not _TRIM_SEAL:
+            raise InvariantError("a Trim is issued by the scope store only")
+        if self.readable & frozenset(self.blocked):
+            raise InvariantError("a scope is either readable or blocked")
+
+    @property
+    def sees_nothing(self) -> bool:
+        """True where no rule lets the asker in anywhere: nothing needs to be searched."""
+        return not self.matching or not self.readable
+
+
+def issue_trim(
+    principals: PrincipalSet,
+    *,
+    matching: Iterable[Principal],
+    blocked: Iterable[ScopeId],
+    readable: Iterable[ScopeId],
+    epoch: int,
+) -> Trim:
+    """Make the proof that access was worked out. To be called by `graph.scopes` and by nobody else."""
+    return Trim(
+        principals=principals,
+        matching=tuple(sorted(matching)),
+        blocked=tuple(sorted(blocked)),
+        readable=frozenset(readable),
+        epoch=epoch,
+        seal=_TRIM_SEAL,
+    )

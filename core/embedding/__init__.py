@@ -1,0 +1,1 @@
+"""Embedders: text to dense vectors, behind one port."""

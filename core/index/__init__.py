@@ -1,0 +1,1 @@
+"""The vector index: its port and its adapters (Qdrant Edge in process, Qdrant server)."""

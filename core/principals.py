@@ -1,0 +1,138 @@
+"""Principals: one canonical spelling for whoever may be granted access, and the proof of who asks.
+
+Both the item side (ACLs) and the asker's side go through the constructors here, so the two can't spell one
+principal differently. `VerifiedAsker` and `PrincipalSet` are proof values: each is issued by one module only
+(`query.identity` and `query.principals`), which `tests/invariants` checks, and no search can be called without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NewType
+
+from core.errors import InvariantError
+
+Principal = NewType("Principal", str)
+
+KINDS: Final = frozenset({"user", "group", "ado", "everyone", "anyone", "channel", "team", "licence"})
+
+
+class Licence(StrEnum):
+    """Access levels of Azure DevOps that open something."""
+
+    BASIC = "basic"
+    STAKEHOLDER = "stakeholder"
+
+
+def user(tenant: str, object_id: str) -> Principal:
+    """A person, guest or service principal of the directory."""
+    return parse(f"user:{tenant}/{object_id}")
+
+
+def group(tenant: str, object_id: str) -> Principal:
+    """A group of the directory (Entra), by object id."""
+    return parse(f"group:{tenant}/{object_id}")
+
+
+def ado(descriptor: str) -> Principal:
+    """An Azure DevOps group by subject descriptor; base64 inside is case-sensitive and stays as it is."""
+    return parse(f"ado:{descriptor}")
+
+
+def everyone(tenant: str) -> Principal:
+    """All enabled members of the tenant; guests and service principals not."""
+    return parse(f"everyone:{tenant}")
+
+
+def anyone(tenant: str) -> Principal:
+    """Whoever signs in to the tenant, guests too."""
+    return parse(f"anyone:{tenant}")
+
+
+def channel(channel_id: str) -> Principal:
+    """The roster of a Teams channel."""
+    return parse(f"channel:{channel_id}")
+
+
+def team(team_id: str) -> Principal:
+    """The roster of a team."""
+    return parse(f"team:{team_id}")
+
+
+def licence(organization: str, level: Licence) -> Principal:
+    """Holders of an access level in an Azure DevOps organization."""
+    return parse(f"licence:{organization}/{level.value}")
+
+
+def parse(text: str) -> Principal:
+    """Return the canonical form of `text`; raises ValueError where it is no principal. parse(parse(x)) == parse(x)."""
+    kind, separator, rest = text.strip().partition(":")
+    kind = kind.lower()
+    rest = rest.strip()
+    if not separator or kind not in KINDS or not rest:
+        raise ValueError(f"not a principal: {text!r}")
+    # Descriptors carry base64, in which case matters; every other id is a GUID or case-insensitive.
+    return Principal(f"{kind}:{rest}" if kind == "ado" else f"{kind}:{rest.lower()}")
+
+
+def kind_of(principal: Principal) -> str:
+    """The part before the colon."""
+    return principal.partition(":")[0]
+
+
+_IDENTITY_SEAL: Final = object()
+_PRINCIPALS_SEAL: Final = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedAsker:
+    """Who asks, as a validated token proved it. Issued by `query.identity` alone."""
+
+    principal: Principal
+    tenant: str
+    agent: str | None
+    scopes: frozenset[str]
+    seal: object
+
+    def __post_init__(self) -> None:
+        if self.seal is not _IDENTITY_SEAL:
+            raise InvariantError("a VerifiedAsker is issued by token validation only")
+
+
+def issue_asker(*, principal: Principal, tenant: str, agent: str | None, scopes: frozenset[str]) -> VerifiedAsker:
+    """Make the proof that a token was validated. To be called by `query.identity` and by nobody else."""
+    return VerifiedAsker(principal=principal, tenant=tenant, agent=agent, scopes=scopes, seal=_IDENTITY_SEAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrincipalSet:
+    """Everything the asker counts as: themselves and the transitive closure of their memberships.
+
+    Never empty: an asker always is themselves. Complete by construction; a partly known closure is an error, not a
+    smaller set, since a missing group can hide a deny.
+    """
+
+    asker: VerifiedAsker
+    principals: frozenset[Principal]
+    seal: object
+
+    def __post_init__(self) -> None:
+        if self.seal is not _PRINCIPALS_SEAL:
+            raise InvariantError("a PrincipalSet is issued by principal resolution only")
+        if self.asker.principal not in self.principals:
+            raise InvariantError("a principal set holds its asker")
+
+    @property
+    def digest(self) -> str:
+        """A stable key for caches: the same set has the same digest."""
+        return hashlib.sha256("\n".join(sorted(self.principals)).encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"PrincipalSet({self.asker.principal}, {len(self.principals)} principals)"
+
+
+def issue_principal_set(asker: VerifiedAsker, principals: frozenset[Principal]) -> PrincipalSet:
+    """Make the proof that a closure was fully resolved. To be called by `query.principals` and by nobody else."""
+    return PrincipalSet(asker=asker, principals=principals, seal=_PRINCIPALS_SEAL)

@@ -1,0 +1,171 @@
+"""Settings: every knob in one place, from environment variables `CONTEXT_ENGINE_*` or a TOML file.
+
+An unknown name is an error that lists what is known: a misspelt security setting must not pass as a default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from core.errors import ConfigError
+
+PREFIX = "CONTEXT_ENGINE_"
+
+
+class IssuerSettings(BaseModel):
+    """One trusted OpenID Connect issuer. `tenant` is the directory that its `oid` belongs to."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    issuer: str
+    tenant: str
+    audience: tuple[str, ...]
+    jwks_uri: str | None = None
+    algorithms: tuple[str, ...] = ("RS256",)
+
+
+class AzureDevOpsSettings(BaseModel):
+    """Where Azure DevOps is, as whom we read, and which projects may be read (all that are listed, or all)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    organization: str
+    base_url: str = Field(description="https://dev.azure.com/{organization}, or another host's")
+    identity_url: str | None = Field(default=None, description="vssps host; the base URL where null")
+    entitlement_url: str | None = Field(default=None, description="vsaex host; the base URL where null")
+    pat: SecretStr | None = None
+    tenant: str
+    projects: tuple[str, ...] = ("*",)
+    label_field: str = "Custom.SensitivityLabel"
+
+
+class GraphSettings(BaseModel):
+    """Where Microsoft Graph is and as whom we read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    base_url: str = "https://graph.microsoft.com/v1.0"
+    authority: str = "https://login.microsoftonline.com"
+    token_url: str | None = Field(default=None, description="a plain OAuth 2.0 token endpoint instead of Entra's")
+    tenant: str
+    client_id: str
+    client_secret: SecretStr
+    teams: tuple[str, ...] = ("*",)
+    public_teams_open: bool = Field(
+        default=False,
+        description="standard channels of public teams are readable by every member of the tenant",
+    )
+
+
+class Settings(BaseModel):
+    """All settings. Durations are in seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    data: Path = Path("data")
+    postgres_url: SecretStr | None = Field(default=None, description="null: the embedded Postgres")
+    postgres_query_url: SecretStr | None = Field(default=None, description="the query plane's own role")
+    qdrant_url: str | None = Field(default=None, description="null: the embedded Qdrant Edge")
+    qdrant_api_key: SecretStr | None = None
+    qdrant_read_key: SecretStr | None = Field(default=None, description="the query plane's read-only key")
+    qdrant_collection: str = "context"
+    embedder: Literal["sentence-transformers", "openai"] = "sentence-transformers"
+    embedder_model: str | None = Field(default=None, description="a folder or name; null: the model that is installed")
+    embedder_url: str | None = None
+    embedder_key: SecretStr | None = None
+    embedder_threads: int = Field(default=2, ge=1)
+    issuers: tuple[IssuerSettings, ...] = ()
+    azure_devops: AzureDevOpsSettings | None = None
+    graph: GraphSettings | None = None
+    labels: tuple[str, ...] = Field(default=(), description="least sensitive first")
+    never_index_label: str | None = Field(default=None, description="from this label on nothing is stored")
+    required_scope: str = "context.read"
+    max_tokens: int = Field(default=6000, ge=200, description="bundle size where the asker names none")
+    revocation_sla: int = Field(default=300, ge=1, description="seconds; older permissions fail closed")
+    permission_interval: int = Field(default=60, ge=1, description="seconds between permission polls")
+    content_interval: int = Field(default=300, ge=1, description="seconds between content polls")
+    host: str = "127.0.0.1"
+    port: int = Field(default=8321, ge=0, le=65535)
+
+    @property
+    def revocation_limit(self) -> timedelta:
+        """`revocation_sla` as a duration."""
+        return timedelta(seconds=self.revocation_sla)
+
+
+def load_settings(
+    *, file: Path | None = None, environ: Mapping[str, str] | None = None, overrides: Mapping[str, Any] | None = None
+) -> Settings:
+    """Read settings: the file, then the environment, then `overrides` (later wins).
+
+    Nested settings are reached by two underscores: CONTEXT_ENGINE_GRAPH__TENANT. Values of lists and tables may be
+    JSON. Raises ConfigError that names the setting and what is known.
+    """
+    environ = os.environ if environ is None else environ
+    data: dict[str, Any] = {}
+    if file is not None:
+        try:
+            data = tomllib.loads(file.read_text("utf-8"))
+        except FileNotFoundError as e:
+            raise ConfigError("there is no such file", where=str(file)) from e
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+            raise ConfigError(f"not valid TOML: {e}", where=str(file)) from e
+    for name, value in sorted(environ.items()):
+        if name.startswith(PREFIX):
+            _place(data, name.removeprefix(PREFIX).lower().split("__"), value, name)
+    data.update(overrides or {})
+    try:
+        return Settings.model_validate(data)
+    except ValidationError as e:
+        raise _explain(e) from e
+
+
+def _place(data: dict[str, Any], path: list[str], value: str, name: str) -> None:
+    *parents, leaf = path
+    node = data
+    for parent in parents:
+        inner = node.setdefault(parent, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{parent} is not a table", where=name)
+        node = inner
+    node[leaf] = _value(value)
+
+
+def _value(text: str) -> Any:
+    import json
+
+    if text[:1] in "[{":
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError:
+            return text
+    return text
+
+
+def _explain(error: ValidationError) -> ConfigError:
+    first = error.errors()[0]
+    path = ".".join(str(x) for x in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = sorted(_names(first["loc"][:-1]))
+        near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
+        hint = f"Did you mean {near[0]}? " if near else ""
+        return ConfigError("unknown setting", where=path, mend=f"{hint}Known: {', '.join(known)}")
+    return ConfigError(first["msg"], where=path)
+
+
+def _names(path: tuple[int | str, ...]) -> list[str]:
+    tables: dict[str, type[BaseModel]] = {
+        "azure_devops": AzureDevOpsSettings,
+        "graph": GraphSettings,
+        "issuers": IssuerSettings,
+    }
+    model = tables.get(str(path[0]), Settings) if path else Settings
+    return list(model.model_fields)

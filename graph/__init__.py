@@ -1,0 +1,1 @@
+"""Postgres, the record: people, memberships, scopes, items, derived data, sync state, audit."""

@@ -1,0 +1,185 @@
+"""The port of a source connector: small readers that yield changes and the checkpoint that covers them.
+
+A connector is a set of readers over one client. A reader is resumable: it is handed its last committed checkpoint and
+yields batches; the sync commits a batch's changes and then its checkpoint, so a kill between any two loses and doubles
+nothing. An item that can't be read is a Failure, never an exception; an exception ends the reader's run, and what came
+before it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+from core.access import Scope, ScopeId
+from core.items import Item, Source
+from core.principals import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class ItemUpserted:
+    """An item as the source has it now."""
+
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDeleted:
+    """The source says that the item is gone."""
+
+    uri: str
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An item or scope that could not be read. `hide`: until it can be, nobody sees it (missing or unreadable)."""
+
+    uri: str
+    reason: str
+    hide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An item that is left out on purpose (binary, too large, unknown encoding), with the reason; it is counted."""
+
+    uri: str
+    reason: str
+
+
+Change = ItemUpserted | ItemDeleted | Failure | Skipped
+
+
+class PersonKind(StrEnum):
+    """What an account of the directory is."""
+
+    MEMBER = "member"
+    GUEST = "guest"
+    SERVICE = "service"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryPerson:
+    """An account. Never matched by name or address: `principal` is its identity."""
+
+    principal: Principal
+    name: str
+    kind: PersonKind
+    enabled: bool
+    upn: str | None = None
+    title: str | None = None
+    department: str | None = None
+    manager: Principal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """Something that has members (group, ADO group, team, channel, licence). `members` None: it could not be read.
+
+    Members may be people or other containers; nesting and cycles are the directory's business.
+    """
+
+    principal: Principal
+    name: str
+    kind: str
+    members: frozenset[Principal] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessSnapshot:
+    """Everything that decides access in one source, read in one pass, before any content.
+
+    `complete` False: some list broke off, so what is missing must not be taken as gone (nothing is pruned).
+    `unknown_principals` counts ACL entries of a kind we don't understand: they name nobody.
+    """
+
+    source: str
+    people: tuple[DirectoryPerson, ...] = ()
+    containers: tuple[Container, ...] = ()
+    scopes: tuple[Scope, ...] = ()
+    complete: bool = True
+    unknown_principals: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Changes, and the checkpoint that covers them and everything before. `progress` is (done, total or None)."""
+
+    changes: tuple[Change, ...]
+    checkpoint: Mapping[str, Any]
+    progress: tuple[int, int | None] = (0, None)
+
+
+class Reader(Protocol):
+    """Reads one kind of item of one source."""
+
+    @property
+    def name(self) -> str:
+        """Unique in its connector; the key of its checkpoint (e.g. `work_items`)."""
+        ...
+
+    @property
+    def source(self) -> Source:
+        """The source that its items belong to."""
+        ...
+
+    def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
+        """Yield batches of changes since `checkpoint` (None: from the beginning).
+
+        Raises SourceError where the run can't go on; SourceGoneError where the checkpoint is no longer valid
+        (the sync then starts this reader again from None and reconciles).
+        """
+        ...
+
+    def present(self) -> Iterator[str] | None:
+        """Addresses of all items that the source has now, for reconciliation; None where a full list is no cheaper
+        than a full read (the sync then uses a full read's upserts). Raises SourceError where the list breaks off:
+        a list that broke off deletes nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """The six answers without which a source type can't be enabled; each is a sentence."""
+
+    acl_export: str
+    change_and_deletion_feed: str
+    stable_ids_and_urls: str
+    timestamps: str
+    authors: str
+    demo_question: str
+
+
+class Connector(Protocol):
+    """One source system (Azure DevOps, Teams)."""
+
+    @property
+    def name(self) -> str:
+        """`azure_devops` or `teams`; the key of its access snapshot."""
+        ...
+
+    @property
+    def admission(self) -> Admission:
+        """The answers to the six admission questions."""
+        ...
+
+    def access(self) -> AccessSnapshot:
+        """Read people, containers and scopes. Raises SourceError where not even a partial picture could be had."""
+        ...
+
+    def readers(self) -> tuple[Reader, ...]:
+        """The content readers, in the order in which they should run."""
+        ...
+
+    def scope_of(self, uri: str) -> ScopeId | None:
+        """The scope of an item if the connector knows it without asking (after `access`), else None."""
+        ...
+
+    def close(self) -> None:
+        """Release connections."""
+        ...
