@@ -8,7 +8,7 @@ before it is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -134,6 +134,11 @@ class Reader(Protocol):
         Raises SourceError where the run can't go on; SourceGoneError where the checkpoint is no longer valid
         (the sync then starts this reader again from None and reconciles).
         """
+        ...
+
+    def fetch(self, uris: Sequence[str]) -> Iterator[Change]:
+        """Read these items again, as they are now (a retry of what failed, or a webhook's hint). An address that is
+        not of this reader is passed over. Raises SourceError where the source as a whole does not answer."""
         ...
 
     def present(self) -> Iterator[str] | None:

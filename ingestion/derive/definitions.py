@@ -1,0 +1,169 @@
+"""Definition mining: short forms and their long forms, from one item's own words.
+
+Two methods. `parenthesis`: Schwartz and Hearst, "A simple algorithm for identifying abbreviation definitions in
+biomedical text" (PSB 2003), for `long form (SF)` and `SF (long form)`. `stated`: sentences that say it outright
+("SF stands for …", "SF = …", "SF: …" in a list or table of terms; Dutch "SF staat voor …", "SF betekent …").
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_SHORT = r"[A-Z][A-Za-z0-9&/.\-]{0,8}[A-Z0-9]"
+_PARENTHESIS = re.compile(r"\(([^()\n]{2,80})\)")
+_STATED = (
+    re.compile(
+        rf"(?P<short>{_SHORT})\"?\s+(?:stands\s+for|is\s+short\s+for|is\s+an?\s+(?:abbreviation|acronym)\s+(?:for|of)|"
+        rf"abbreviates|means|staat\s+voor|betekent|is\s+de\s+afkorting\s+van|is\s+een\s+afkorting\s+van)\s+"
+        rf"(?P<long>[^.;:!?\n|(]{{3,90}})"
+    ),
+    re.compile(
+        rf"(?:^|[\s*>\-(\"'])(?P<short>{_SHORT})\s*(?:=|:=|≙)\s*(?P<long>[^.;!?\n|=(<>]{{3,90}})",
+        re.MULTILINE,
+    ),
+    re.compile(
+        rf"^\s*[-*+]\s+\*{{0,2}}(?P<short>{_SHORT})\*{{0,2}}\s*(?::\*{{0,2}}|–|—|-)\s+(?P<long>[^.;:!?\n|(]{{3,90}})",
+        re.MULTILINE,
+    ),
+    re.compile(
+        rf"^\s*\|\s*\*{{0,2}}(?P<short>{_SHORT})\*{{0,2}}\s*\|\s*(?P<long>[^|\n]{{3,120}})\|", re.MULTILINE
+    ),
+)
+_CODE_FENCE = re.compile(r"(```|~~~).*?(\1|\Z)", re.DOTALL)
+_MARKS = re.compile(r"[*_`\"“”‘’]+|\[([^\]\n]*)\]\([^)\n]*\)")
+_WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
+_FILLER = frozenset(
+    {"the", "a", "an", "our", "your", "de", "het", "een", "onze", "of", "and", "for", "en", "van", "voor"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """`term` means `meaning`, as `quote` says; `method` is `parenthesis` or `stated`."""
+
+    term: str
+    meaning: str
+    quote: str
+    method: str
+
+
+def term_key(term: str) -> str:
+    """The key under which a term is looked up: composed form, folded case, inner dots and spaces dropped."""
+    return re.sub(r"[\s.]+", "", unicodedata.normalize("NFKC", term).casefold())
+
+
+def meaning_key(meaning: str) -> str:
+    """Two wordings with the same key are one meaning: case, punctuation, filler words and plural s set aside."""
+    words = (w.casefold() for w in _WORD.findall(unicodedata.normalize("NFKC", meaning)))
+    return " ".join(w.removesuffix("s") if len(w) > 3 else w for w in words if w not in _FILLER)
+
+
+def mine(text: str) -> list[Definition]:
+    """All definitions that `text` (Markdown or plain) states, each once, in order of appearance."""
+    plain = _MARKS.sub(lambda m: m.group(1) or "", _CODE_FENCE.sub(" ", text))
+    found: dict[tuple[str, str], Definition] = {}
+    for definition in (*_from_parentheses(plain), *_from_statements(plain)):
+        found.setdefault((term_key(definition.term), meaning_key(definition.meaning)), definition)
+    return list(found.values())
+
+
+def _from_parentheses(text: str) -> Iterator[Definition]:
+    for match in _PARENTHESIS.finditer(text):
+        inside = re.split(r"[,;]", match.group(1))[0].strip()
+        line_start = max(text.rfind("\n", 0, match.start()), text.rfind(". ", 0, match.start()), 0)
+        before = text[line_start : match.start()].strip()
+        if _is_short(inside):
+            long = best_long_form(inside, _tail_words(before, inside))
+            if long:
+                yield Definition(inside, long, _sentence(text, match.start()), "parenthesis")
+        else:
+            words = before.split()
+            last = words[-1].strip(",:") if words else ""
+            if _is_short(last):
+                long = best_long_form(last, inside)
+                if long and len(long) >= 0.8 * len(inside):
+                    yield Definition(last, inside, _sentence(text, match.start()), "parenthesis")
+
+
+def _from_statements(text: str) -> Iterator[Definition]:
+    for pattern in _STATED:
+        for match in pattern.finditer(text):
+            short, long = match.group("short"), _trim_long(match.group("long"))
+            if _is_short(short) and _fits(short, long):
+                yield Definition(short, long, _sentence(text, match.start("short")), "stated")
+
+
+def _is_short(text: str) -> bool:
+    """A plausible short form: 2 to 10 characters, at most two words, a letter in it, at least two capitals or digits."""
+    if not 2 <= len(text) <= 10 or len(text.split()) > 2 or not text[0].isalnum():
+        return False
+    capitals = sum(c.isupper() for c in text)
+    return any(c.isalpha() for c in text) and capitals >= 2 and sum(c.islower() for c in text) <= capitals + 1
+
+
+def _tail_words(before: str, short: str) -> str:
+    letters = sum(c.isalnum() for c in short)
+    words = before.split()
+    return " ".join(words[-min(letters + 5, letters * 2) :])
+
+
+def best_long_form(short: str, long: str) -> str | None:
+    """Schwartz-Hearst: the shortest tail of `long` whose characters hold those of `short` in order, the first at the
+    start of a word; None where there is none."""
+    s, i = len(short) - 1, len(long) - 1
+    while s >= 0:
+        wanted = short[s].lower()
+        if not wanted.isalnum():
+            s -= 1
+            continue
+        while i >= 0 and (long[i].lower() != wanted or (s == 0 and i > 0 and long[i - 1].isalnum())):
+            i -= 1
+        if i < 0:
+            return None
+        i -= 1
+        s -= 1
+    start = long.rfind(" ", 0, i + 1) + 1
+    candidate = long[start:].strip(" ,:-–")
+    words = _WORD.findall(candidate)
+    letters = sum(c.isalnum() for c in short)
+    plausible = (
+        len(words) >= 2 and len(words) <= min(letters + 5, letters * 2) and len(candidate) > len(short)
+    )
+    return candidate if plausible and term_key(short) not in {w.casefold() for w in words} else None
+
+
+def _fits(short: str, long: str) -> bool:
+    """A stated long form must look like one: its initials, or its letters in order, give the short form."""
+    if len(_WORD.findall(long)) < 2:
+        return False
+    initials = "".join(
+        w[0] for w in _WORD.findall(long) if w.casefold() not in _FILLER or len(w) > 3
+    ).casefold()
+    wanted = "".join(c for c in short if c.isalnum()).casefold()
+    return (
+        wanted in initials
+        or initials in wanted
+        and len(initials) >= 2
+        or best_long_form(short, long) is not None
+    )
+
+
+def _trim_long(text: str) -> str:
+    """Cut a captured long form where the definition ends: at a comma, a dash, or a clause that goes on."""
+    cut = re.split(
+        r",|\s[–—-]\s|\s(?:and\s+(?:is|are|we|it|not)|which|that|here|in\s+this|when|because|niet|die|dat)\b",
+        text,
+    )[0]
+    words = cut.strip().split()
+    while words and words[0].casefold() in {"the", "a", "an", "our", "de", "het", "een", "onze"}:
+        words = words[1:]
+    return " ".join(words).strip(" *_")
+
+
+def _sentence(text: str, at: int) -> str:
+    start = max(text.rfind("\n", 0, at), text.rfind(". ", 0, at) + 1, 0)
+    ends = [e for e in (text.find("\n", at + 1), text.find(". ", at + 1)) if e >= 0]
+    return " ".join(text[start : min(ends, default=len(text)) + 1].split())[:300]
