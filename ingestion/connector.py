@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Protocol
 
 from core.access import Scope, ScopeId
+from core.directory import Container as Container
+from core.directory import DirectoryPerson as DirectoryPerson
+from core.directory import PersonKind as PersonKind
 from core.items import Item, Source
 from core.principals import Principal
 
@@ -52,41 +54,6 @@ class Skipped:
 
 
 Change = ItemUpserted | ItemDeleted | Failure | Skipped
-
-
-class PersonKind(StrEnum):
-    """What an account of the directory is."""
-
-    MEMBER = "member"
-    GUEST = "guest"
-    SERVICE = "service"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryPerson:
-    """An account. Never matched by name or address: `principal` is its identity."""
-
-    principal: Principal
-    name: str
-    kind: PersonKind
-    enabled: bool
-    upn: str | None = None
-    title: str | None = None
-    department: str | None = None
-    manager: Principal | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
-    """Something that has members (group, ADO group, team, channel, licence). `members` None: it could not be read.
-
-    Members may be people or other containers; nesting and cycles are the directory's business.
-    """
-
-    principal: Principal
-    name: str
-    kind: str
-    members: frozenset[Principal] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
