@@ -1,0 +1,233 @@
+"""Cuts items into chunks that fit the embedder's window, and loses none of their text.
+
+A Markdown part is cut at headings, then between blocks; tables repeat their header. Code is cut by symbol. Messages
+(comments, chat) are gathered, each with its author and day, so that a question and its answers stay together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC
+
+from core.errors import InvariantError
+from core.items import Chunk, Item, ItemKind, Part, TextFormat
+from core.text.code import Segment, finer, segments
+from core.text.sections import Block, BlockKind, blocks, sections
+from core.text.split import split_block, split_text
+
+CountTokens = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Text that fits the window under its heading. `embedded_heading` leaves out what must not move the vector."""
+
+    heading: tuple[str, ...]
+    embedded_heading: tuple[str, ...]
+    text: str
+    part_uris: tuple[str, ...]
+
+
+def chunk_item(item: Item, count_tokens: CountTokens, window: int) -> tuple[Chunk, ...]:
+    """Return the chunks of `item` in order, none above `window` tokens by `count_tokens`.
+
+    An item without text gives one chunk of its title; one without either gives none. Raises InvariantError where a
+    chunk would not fit after all, so that no tail is cut off in silence.
+    """
+    chunker = _Chunker(item.title.strip(), count_tokens, window)
+    pieces = list(chunker.overflowing_title(item.uri))
+    group: list[Part] = []
+    for part in item.parts:
+        if _is_message(item, part):
+            if group and group[0].heading != part.heading:
+                pieces.extend(chunker.messages(group))
+                group = []
+            group.append(part)
+            continue
+        pieces.extend(chunker.messages(group))
+        group = []
+        pieces.extend(chunker.part(part))
+    pieces.extend(chunker.messages(group))
+    if not pieces and chunker.title:
+        pieces.append(_Piece((), (), chunker.title, (item.uri,)))
+    return tuple(chunker.chunk(item.uri, i, piece) for i, piece in enumerate(pieces))
+
+
+def _is_message(item: Item, part: Part) -> bool:
+    """Whether a part is one voice of many: a comment, a reply, the first message of a thread."""
+    return part.format is not TextFormat.CODE and (part.uri != item.uri or item.kind is ItemKind.THREAD)
+
+
+class _Chunker:
+    def __init__(self, title: str, count_tokens: CountTokens, window: int) -> None:
+        self.title = title
+        self._count = count_tokens
+        self._window = window
+
+    def chunk(self, uri: str, ordinal: int, piece: _Piece) -> Chunk:
+        embedded = self._embedded(piece.embedded_heading, piece.text)
+        if self._count(embedded) > self._window:
+            raise InvariantError(f"chunk {ordinal} does not fit {self._window} tokens", where=uri)
+        return Chunk(
+            uri=uri,
+            ordinal=ordinal,
+            heading=piece.heading,
+            text=piece.text,
+            embedded_text=embedded,
+            part_uris=piece.part_uris,
+        )
+
+    def overflowing_title(self, uri: str) -> Iterator[_Piece]:
+        """A title too long to stand before every chunk is shortened there, and kept whole as text of its own."""
+        if self._prefix(()) != self.title:
+            for text in split_text(self.title, lambda x: self._fits((), x)):
+                yield _Piece((), (), text, (uri,))
+
+    def part(self, part: Part) -> Iterator[_Piece]:
+        match part.format:
+            case TextFormat.MARKDOWN:
+                yield from self._markdown(part)
+            case TextFormat.PLAIN:
+                yield from self._packed(part.heading, blocks(_plain(part.text)), (part.uri,))
+            case TextFormat.CODE:
+                yield from self._code(part)
+
+    def messages(self, parts: list[Part]) -> Iterator[_Piece]:
+        """Messages side by side up to the window; one that is too long is split, each piece under its author."""
+        heading = parts[0].heading if parts else ()
+        run: list[tuple[str, str]] = []
+
+        def joined(entries: list[tuple[str, str]]) -> str:
+            return "\n".join(text for _, text in entries)
+
+        def close() -> Iterator[_Piece]:
+            if run:
+                yield _Piece(heading, heading, joined(run), tuple(dict.fromkeys(u for u, _ in run)))
+                run.clear()
+
+        for part in parts:
+            body = part.text.strip()
+            if not body:
+                continue
+            who = _attribution(part)
+            whole = (part.uri, who + body)
+            if self._fits(heading, joined([*run, whole])):
+                run.append(whole)
+                continue
+            yield from close()
+            if self._fits(heading, whole[1]):
+                run.append(whole)
+                continue
+            for text in self._pack(heading, blocks(_plain(body)), who):
+                yield _Piece(heading, heading, text, (part.uri,))
+        yield from close()
+
+    def _markdown(self, part: Part) -> Iterator[_Piece]:
+        found = sections(part.text)
+        for i, section in enumerate(found):
+            content = section.blocks
+            if not content:
+                below = found[i + 1].path if i + 1 < len(found) else ()
+                if len(below) > len(section.path) and below[: len(section.path)] == section.path:
+                    continue
+                # Nothing stands under this heading: its own words are all there is to find.
+                content = (Block(BlockKind.TEXT, section.line),)
+            yield from self._packed((*part.heading, *section.path), content, (part.uri,))
+
+    def _packed(self, heading: tuple[str, ...], content: tuple[Block, ...], uris: tuple[str, ...]) -> Iterator[_Piece]:
+        for text in self._pack(heading, content):
+            yield _Piece(heading, heading, text, uris)
+
+    def _pack(self, heading: tuple[str, ...], content: tuple[Block, ...], who: str = "") -> Iterator[str]:
+        """Blocks side by side up to the window, `who` before each piece."""
+
+        def fits(text: str) -> bool:
+            return self._fits(heading, who + text)
+
+        run = ""
+        for block in content:
+            together = f"{run}\n\n{block.text}" if run else block.text
+            if fits(together):
+                run = together
+                continue
+            if run:
+                yield who + run
+            run = ""
+            pieces = list(split_block(block, fits))
+            if len(pieces) == 1 or block.kind is BlockKind.TEXT:
+                run = pieces.pop() if pieces else ""
+            yield from (who + text for text in pieces)
+        if run:
+            yield who + run
+
+    def _code(self, part: Part) -> Iterator[_Piece]:
+        run: list[Segment] = []
+
+        def text_of(parts: list[Segment]) -> str:
+            return "\n".join(x.text for x in parts)
+
+        def close() -> Iterator[_Piece]:
+            text = text_of(run).strip("\n")
+            if text.strip():
+                yield self._lines(part, run[0].first, run[-1].last, [x.name for x in run], text)
+            run.clear()
+
+        for segment in self._small_segments(part, segments(part.text)):
+            if not self._fits(part.heading, segment.text):
+                yield from close()
+                for text in split_text(segment.text, lambda x: self._fits(part.heading, x)):
+                    yield self._lines(part, segment.first, segment.last, [segment.name], text)
+                continue
+            if run and not self._fits(part.heading, text_of([*run, segment])):
+                yield from close()
+            run.append(segment)
+        yield from close()
+
+    def _small_segments(self, part: Part, found: tuple[Segment, ...]) -> Iterator[Segment]:
+        for segment in found:
+            if len(segment.lines) == 1 or self._fits(part.heading, segment.text):
+                yield segment
+            else:
+                yield from self._small_segments(part, finer(segment))
+
+    def _lines(self, part: Part, first: int, last: int, names: list[str | None], text: str) -> _Piece:
+        named = tuple(dict.fromkeys(n for n in names if n))
+        symbol = named if len(named) == 1 else ()
+        where = f"lines {first}-{last}" if last > first else f"line {first}"
+        # Line numbers are shown but not embedded: lines added above must not change a vector.
+        return _Piece((*part.heading, *symbol, where), part.heading, text, (part.uri,))
+
+    def _fits(self, heading: tuple[str, ...], text: str) -> bool:
+        # Sixty characters a token is more than any text has: what is longer need not be counted to be split.
+        embedded = self._embedded(heading, text)
+        return len(embedded) <= 60 * self._window and self._count(embedded) <= self._window
+
+    def _embedded(self, heading: tuple[str, ...], text: str) -> str:
+        prefix = self._prefix(heading)
+        return f"{prefix}\n{text}" if prefix and text != prefix else text
+
+    def _prefix(self, heading: tuple[str, ...]) -> str:
+        """Title and heading path, shortened from the right so that two thirds of the window are left for text."""
+        whole = " > ".join(x for x in (self.title, *heading) if x)
+        limit = self._window // 3
+        if len(whole) <= limit or self._count(whole) <= limit:
+            return whole
+        words = whole[: 8 * limit].split(" ")
+        while len(words) > 1 and self._count(" ".join(words)) > limit:
+            words = words[: max(1, len(words) * 3 // 4)]
+        text = " ".join(words)
+        while self._count(text) > limit and len(text) > 1:
+            text = text[: len(text) // 2]
+        return text
+
+
+def _attribution(part: Part) -> str:
+    name = part.author.name if part.author else ""
+    day = part.at.astimezone(UTC).date().isoformat() if part.at else ""
+    who = ", ".join(x for x in (name, day) if x)
+    return f"{who}: " if who else ""
+
+
+def _plain(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
