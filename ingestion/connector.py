@@ -18,7 +18,6 @@ from core.directory import Container as Container
 from core.directory import DirectoryPerson as DirectoryPerson
 from core.directory import PersonKind as PersonKind
 from core.items import Item, Source
-from core.principals import Principal
 
 
 @dataclass(frozen=True, slots=True)
