@@ -16,8 +16,8 @@ from core.clock import Clock, SystemClock
 from core.errors import ContextEngineError, SourceError, SourceGoneError, StoreUnavailableError
 from core.index.port import IndexWriter
 from graph.directory import DirectoryStore
-from graph.runs import RunStore
 from graph.records import ItemStore
+from graph.runs import RunStore
 from graph.scopes import ScopeStore
 from ingestion.connector import Change, Connector, Failure, ItemDeleted, ItemUpserted, Reader, Skipped
 from ingestion.pipeline import Pipeline, Tally
@@ -91,9 +91,7 @@ class Synchronizer:
         except SourceError as e:
             return self._end(run, connector.name, ACCESS, "failed", tally, str(e))
         at = self._now()
-        self._directory.apply(
-            snapshot.source, snapshot.people, snapshot.containers, complete=snapshot.complete, at=at
-        )
+        self._directory.apply(snapshot.source, snapshot.people, snapshot.containers, complete=snapshot.complete, at=at)
         changes = self._scopes.apply(snapshot.source, snapshot.scopes, complete=snapshot.complete, at=at)
         tally.add("scopes", len(snapshot.scopes))
         tally.add("changed", sum(c.changed for c in changes))
@@ -105,9 +103,7 @@ class Synchronizer:
         if snapshot.complete:
             self._scopes.touch(snapshot.source, at)
             return self._end(run, connector.name, ACCESS, "complete", tally, None)
-        return self._end(
-            run, connector.name, ACCESS, "partial", tally, "; ".join(snapshot.notes) or "partial"
-        )
+        return self._end(run, connector.name, ACCESS, "partial", tally, "; ".join(snapshot.notes) or "partial")
 
     def write_access(self) -> None:
         """Rewrite the payload of scopes whose rule changed. Queries obey the new rule already; this only lets a
@@ -208,9 +204,7 @@ class Synchronizer:
             problems.append(f"{behind} items are not in the index yet")
         return "; ".join(problems) or None
 
-    def _end(
-        self, run: int, connector: str, reader: str, state: str, tally: Tally, reason: str | None
-    ) -> RunReport:
+    def _end(self, run: int, connector: str, reader: str, state: str, tally: Tally, reason: str | None) -> RunReport:
         counts = dict(sorted(tally.counts.items()))
         self._runs.finish(run, state, reason, counts)
         self._on_progress(Progress(connector, reader, 1, 1, finished=True))

@@ -28,9 +28,7 @@ _STATED = (
         rf"^\s*[-*+]\s+\*{{0,2}}(?P<short>{_SHORT})\*{{0,2}}\s*(?::\*{{0,2}}|–|—|-)\s+(?P<long>[^.;:!?\n|(]{{3,90}})",
         re.MULTILINE,
     ),
-    re.compile(
-        rf"^\s*\|\s*\*{{0,2}}(?P<short>{_SHORT})\*{{0,2}}\s*\|\s*(?P<long>[^|\n]{{3,120}})\|", re.MULTILINE
-    ),
+    re.compile(rf"^\s*\|\s*\*{{0,2}}(?P<short>{_SHORT})\*{{0,2}}\s*\|\s*(?P<long>[^|\n]{{3,120}})\|", re.MULTILINE),
 )
 _CODE_FENCE = re.compile(r"(```|~~~).*?(\1|\Z)", re.DOTALL)
 _MARKS = re.compile(r"[*_`\"“”‘’]+|\[([^\]\n]*)\]\([^)\n]*\)")
@@ -129,9 +127,7 @@ def best_long_form(short: str, long: str) -> str | None:
     candidate = long[start:].strip(" ,:-–")
     words = _WORD.findall(candidate)
     letters = sum(c.isalnum() for c in short)
-    plausible = (
-        len(words) >= 2 and len(words) <= min(letters + 5, letters * 2) and len(candidate) > len(short)
-    )
+    plausible = len(words) >= 2 and len(words) <= min(letters + 5, letters * 2) and len(candidate) > len(short)
     return candidate if plausible and term_key(short) not in {w.casefold() for w in words} else None
 
 
@@ -139,16 +135,9 @@ def _fits(short: str, long: str) -> bool:
     """A stated long form must look like one: its initials, or its letters in order, give the short form."""
     if len(_WORD.findall(long)) < 2:
         return False
-    initials = "".join(
-        w[0] for w in _WORD.findall(long) if w.casefold() not in _FILLER or len(w) > 3
-    ).casefold()
+    initials = "".join(w[0] for w in _WORD.findall(long) if w.casefold() not in _FILLER or len(w) > 3).casefold()
     wanted = "".join(c for c in short if c.isalnum()).casefold()
-    return (
-        wanted in initials
-        or initials in wanted
-        and len(initials) >= 2
-        or best_long_form(short, long) is not None
-    )
+    return wanted in initials or (initials in wanted and len(initials) >= 2) or best_long_form(short, long) is not None
 
 
 def _trim_long(text: str) -> str:

@@ -1,0 +1,182 @@
+"""Embedded mode: one process owns Postgres, Qdrant Edge, the schedule and, for a world, the sandbox.
+
+Opening it on a data folder that another process owns is a ConfigError; the command line then talks to that process
+(see `running`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from fastapi import FastAPI
+
+from context_engine import worlds
+from context_engine.postgres import EmbeddedPostgres
+from context_engine.wiring import (
+    Index,
+    build_api,
+    build_connectors,
+    build_embedder,
+    build_index,
+    build_synchronizer,
+)
+from core.clock import Clock, SystemClock
+from core.embedding.port import Embedder
+from core.errors import ConfigError
+from core.settings import Settings
+from fixtures.sandbox.server import SandboxServer
+from graph.db import Database
+from graph.migrate import migrate
+from graph.runs import RunStore
+from graph.scopes import ScopeStore
+from ingestion.connector import Connector
+from ingestion.sync import Progress, RunReport, Synchronizer
+from query.api import create_app
+
+QUERY_ROLE = "context_query"
+
+
+class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
+    """Everything in one process. Use as a context manager; `app` is the HTTP API."""
+
+    def __init__(
+        self,
+        *,
+        data: Path,
+        world: Path | None = None,
+        settings: Settings | None = None,
+        overrides: dict[str, Any] | None = None,
+        real_clock: bool = False,
+        embedder: Embedder | None = None,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+        on_step: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        if (world is None) == (settings is None):
+            raise ConfigError("an engine runs on a world or on settings", mend="Give one of them")
+        self._data = data
+        self._world = world
+        self._given = settings
+        self._overrides = overrides or {}
+        self._real_clock = real_clock
+        self._embedder = embedder
+        self._on_progress = on_progress
+        self._on_step = on_step
+        self._stack = ExitStack()
+        self.sandbox: SandboxServer | None = None
+
+    def __enter__(self) -> EmbeddedEngine:
+        try:
+            self._open()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _open(self) -> None:
+        self._data.mkdir(parents=True, exist_ok=True)
+        self._stack.enter_context(_owned(self._data))
+        if self._world is not None:
+            worlds.forget_if_changed(self._world, self._data)
+            self._on_step("sandbox")
+            self.sandbox = self._stack.enter_context(SandboxServer(self._world, self._data))
+            self.settings = worlds.world_settings(self.sandbox, self._data, self._overrides)
+        else:
+            assert self._given is not None
+            self.settings = self._given
+        self.clock: Clock = worlds.clock_of(self.sandbox) if self.sandbox and not self._real_clock else SystemClock()
+        self._on_step("postgres")
+        ingest_url, query_url = self._postgres()
+        self.database = self._stack.enter_context(_closing(Database(ingest_url)))
+        self.query_database = self._stack.enter_context(_closing(Database(query_url)))
+        self._on_step("model")
+        self.embedder = self._embedder or build_embedder(self.settings)
+        self._on_step("index")
+        self.index: Index = build_index(self.settings, self.embedder)
+        self._stack.callback(self.index.writer.close)
+        self.connectors: list[Connector] = build_connectors(self.settings)
+        for connector in self.connectors:
+            self._stack.callback(connector.close)
+        self.synchronizer: Synchronizer = build_synchronizer(
+            self.settings, self.database, self.index, self.embedder, on_progress=self._on_progress
+        )
+        self.services = build_api(self.settings, self.query_database, self.index, self.embedder, self.clock)
+        self.app: FastAPI = create_app(self.services)
+
+    def _postgres(self) -> tuple[str, str]:
+        if self.settings.postgres_url is not None:
+            ingest = self.settings.postgres_url.get_secret_value()
+            query = self.settings.postgres_query_url
+            if query is None:
+                raise ConfigError(
+                    "the query plane needs a role of its own",
+                    where="postgres_query_url",
+                    mend=f"Give it the role {QUERY_ROLE}, which `context-engine migrate` grants what it needs",
+                )
+            migrate(ingest, query_role=QUERY_ROLE)
+            return ingest, query.get_secret_value()
+        server = self._stack.enter_context(EmbeddedPostgres(self._data))
+        migrate(server.ingest_dsn, query_role=QUERY_ROLE)
+        return server.ingest_dsn, server.query_dsn
+
+    def sync(self) -> list[RunReport]:
+        """One whole sync: permissions, then content, of every source."""
+        return self.synchronizer.sync(self.connectors)
+
+    def sync_access(self) -> list[RunReport]:
+        """Permissions and memberships only: what a start needs before it may answer."""
+        return [self.synchronizer.sync_access(c) for c in self.connectors]
+
+    def keep_access_fresh(self) -> None:
+        """Read permissions again where they are older than half of what the revocation promise allows."""
+        now, limit = SystemClock().now(), self.settings.revocation_limit / 2
+        ages = ScopeStore(self.database, revocation_limit=self.settings.revocation_limit).ages()
+        for connector in self.connectors:
+            last = ages.get(connector.name)
+            if last is None or now - last > limit:
+                self.synchronizer.sync_access(connector)
+
+    def was_synced(self) -> bool:
+        """Whether content has been synced into this data folder before."""
+        return bool(RunStore(self.database).synced_at())
+
+
+def _owned(data: Path) -> AbstractContextManager[IO[str]]:
+    """Hold the data folder for this process alone."""
+    handle = (data / "owner.lock").open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as e:
+        handle.seek(0)
+        owner = handle.read().strip() or "another process"
+        handle.close()
+        raise ConfigError(
+            f"the data folder is in use by process {owner}",
+            where=str(data),
+            mend="Stop it, or give another folder with --data",
+        ) from e
+    handle.truncate(0)
+    handle.write(str(os.getpid()))
+    handle.flush()
+    return handle
+
+
+class _closing(AbstractContextManager[Database]):  # noqa: N801
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> Database:
+        return self._database
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()

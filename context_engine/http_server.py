@@ -1,0 +1,59 @@
+"""An ASGI app on a loopback port in a thread of this process, for commands that ask over real HTTP."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+import uvicorn
+from fastapi import FastAPI
+
+from core.errors import ConfigError
+
+START_SECONDS = 15
+
+
+class LoopbackServer(AbstractContextManager["LoopbackServer"]):
+    """Serves `app` on 127.0.0.1 while the context is open; `port` 0 takes a free one."""
+
+    def __init__(self, app: FastAPI, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._app = app
+        self._host = host
+        self._port = port
+
+    def __enter__(self) -> LoopbackServer:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((self._host, self._port))
+        except OSError as e:
+            self._socket.close()
+            raise ConfigError(
+                f"port {self._port} on {self._host} can't be had", where="port", mend="Choose another with --port"
+            ) from e
+        self._server = uvicorn.Server(uvicorn.Config(self._app, log_level="warning", lifespan="off"))
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
+        self._thread.start()
+        waited = threading.Event()
+        for _ in range(START_SECONDS * 100):
+            if self._server.started or not self._thread.is_alive():
+                break
+            waited.wait(0.01)
+        if not self._server.started:
+            raise ConfigError("the HTTP server did not start", where=self.url)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=10)
+        self._socket.close()
+
+    @property
+    def url(self) -> str:
+        """The base URL."""
+        host, port = self._socket.getsockname()[:2]
+        return f"http://{host}:{port}"

@@ -1,0 +1,171 @@
+"""Settings to adapters: the only place that knows which adapter stands behind which port.
+
+Two builders, one a plane. The query plane gets its own Postgres role, the reading half of the index and no source
+credential; the ingestion plane gets the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.clock import Clock, SystemClock
+from core.embedding.port import Embedder
+from core.errors import ConfigError
+from core.index.port import IndexReader, IndexWriter
+from core.items import Source
+from core.settings import Settings
+from graph.audit import AuditLog
+from graph.db import Database
+from graph.directory import DirectoryStore
+from graph.edges import EdgeStore
+from graph.glossary import GlossaryStore
+from graph.records import ItemStore
+from graph.runs import RunStore
+from graph.scopes import ScopeStore
+from graph.supersession import SupersessionStore
+from ingestion.admission import LabelGate, admit
+from ingestion.connector import Connector
+from ingestion.pipeline import Pipeline
+from ingestion.sync import Progress, Synchronizer
+from query.api import ApiServices
+from query.engine import ContextEngine
+from query.identity import TokenVerifier
+from query.principals import PrincipalResolver
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The two halves of the vector index, over one handle."""
+
+    reader: IndexReader
+    writer: IndexWriter
+
+
+def build_embedder(settings: Settings) -> Embedder:
+    """The embedder that the settings name. Raises ConfigError where it can't be had."""
+    if settings.embedder == "openai":
+        from core.embedding.openai_http import OpenAIEmbedder
+
+        if settings.embedder_url is None or settings.embedder_model is None:
+            raise ConfigError(
+                "an OpenAI-compatible embedder needs an address and a model",
+                where="embedder",
+                mend="Set embedder_url and embedder_model",
+            )
+        key = settings.embedder_key.get_secret_value() if settings.embedder_key else None
+        return OpenAIEmbedder(settings.embedder_url, settings.embedder_model, api_key=key)
+    from core.embedding.sentence_transformers import SentenceTransformersEmbedder
+
+    return SentenceTransformersEmbedder(settings.embedder_model, threads=settings.embedder_threads)
+
+
+def build_index(settings: Settings, embedder: Embedder, *, read_only: bool = False) -> Index:
+    """The index that the settings name: a Qdrant server, or Qdrant Edge in the data folder of this process."""
+    if settings.qdrant_url is not None:
+        from core.index.server import ServerIndex
+
+        secret = settings.qdrant_read_key if read_only and settings.qdrant_read_key else settings.qdrant_api_key
+        server = ServerIndex.connect(
+            settings.qdrant_url,
+            api_key=secret.get_secret_value() if secret else None,
+            collection=settings.qdrant_collection,
+            size=embedder.size,
+            embedder=embedder.name,
+            read_only=read_only,
+        )
+        return Index(server.reader, server.writer)
+    from core.index.edge import EdgeIndex
+
+    edge = EdgeIndex(edge_folder(settings.data), size=embedder.size, embedder=embedder.name)
+    return Index(edge.reader, edge.writer)
+
+
+def edge_folder(data: Path) -> Path:
+    """Where the embedded index lives."""
+    return data / "qdrant"
+
+
+def build_connectors(settings: Settings) -> list[Connector]:
+    """The connectors that are configured, each with its six admission questions answered."""
+    connectors: list[Connector] = []
+    if settings.graph is not None:
+        from ingestion.teams.connector import TeamsConnector
+
+        connectors.append(TeamsConnector(settings.graph))
+    if settings.azure_devops is not None:
+        from ingestion.azure_devops.connector import AzureDevOpsConnector
+
+        connectors.append(AzureDevOpsConnector(settings.azure_devops, cache=settings.data / "azure-devops-cache"))
+    for connector in connectors:
+        admit(connector)
+    return connectors
+
+
+def build_synchronizer(
+    settings: Settings,
+    database: Database,
+    index: Index,
+    embedder: Embedder,
+    *,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Synchronizer:
+    """The ingestion plane over its stores."""
+    items, scopes = ItemStore(database), ScopeStore(database, revocation_limit=settings.revocation_limit)
+    pipeline = Pipeline(
+        items=items,
+        scopes=scopes,
+        glossary=GlossaryStore(database),
+        supersessions=SupersessionStore(database),
+        index=index.writer,
+        embedder=embedder,
+        labels=LabelGate(settings.labels, settings.never_index_label),
+    )
+    return Synchronizer(
+        pipeline=pipeline,
+        items=items,
+        scopes=scopes,
+        directory=DirectoryStore(database),
+        runs=RunStore(database),
+        index=index.writer,
+        on_progress=on_progress,
+    )
+
+
+def build_api(settings: Settings, database: Database, index: Index, embedder: Embedder, clock: Clock) -> ApiServices:
+    """The query plane over its stores. `database` must be the query role's."""
+    scopes = ScopeStore(database, revocation_limit=settings.revocation_limit)
+    directory = DirectoryStore(database)
+    engine = ContextEngine(
+        scopes=scopes,
+        items=ItemStore(database),
+        edges=EdgeStore(database),
+        glossary=GlossaryStore(database),
+        supersessions=SupersessionStore(database),
+        directory=directory,
+        runs=RunStore(database),
+        index=index.reader,
+        embedder=embedder,
+        clock=clock,
+        sources=configured_sources(settings),
+        default_max_tokens=settings.max_tokens,
+    )
+    return ApiServices(
+        engine=engine,
+        verifier=TokenVerifier(settings.issuers, required_scope=settings.required_scope),
+        resolver=PrincipalResolver(directory, scopes),
+        audit=AuditLog(database),
+        checks={"postgres": database.ping, "qdrant": index.reader.ping},
+        wall_clock=SystemClock(),
+    )
+
+
+def configured_sources(settings: Settings) -> tuple[Source, ...]:
+    """The sources that can have evidence; only these can be gaps."""
+    sources: list[Source] = []
+    if settings.azure_devops is not None:
+        sources += [Source.WORK_ITEMS, Source.WIKIS, Source.CODE, Source.PULL_REQUESTS]
+    if settings.graph is not None:
+        sources.append(Source.TEAMS)
+    return tuple(sources)

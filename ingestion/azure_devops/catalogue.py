@@ -1,0 +1,195 @@
+"""What the organization consists of: projects, area trees, repos and wikis, read afresh before each run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.access import ScopeId
+from core.errors import SourceAuthError, SourceError
+from ingestion.azure_devops.client import AdoClient, rows_of, segment
+from ingestion.azure_devops.sdk import Sdk
+
+DEEPEST_TREE = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project; `visibility` is private, organization or public (an unknown one counts as private)."""
+
+    id: str
+    name: str
+    visibility: str
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A node of an area tree. `chain` are the identifiers from the root down to it."""
+
+    id: int
+    identifier: str
+    path: str
+    chain: tuple[str, ...]
+    project: Project
+
+
+@dataclass(frozen=True, slots=True)
+class Repo:
+    """A git repo; without `branch` it is empty."""
+
+    id: str
+    name: str
+    project: Project
+    branch: str | None
+    disabled: bool
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wiki:
+    """A wiki: a project wiki stands on a hidden repo of its own, a code wiki on a folder of a repo."""
+
+    id: str
+    name: str
+    project: Project
+    repo_id: str
+    is_code: bool
+    folder: str
+    branch: str
+    disabled: bool
+    label: str | None
+
+
+@dataclass(slots=True)
+class Catalogue:
+    """One reading of the structure. `problems` names what could not be listed; what was not listed is not gone."""
+
+    organization: str
+    projects: list[Project] = field(default_factory=list)
+    areas: dict[int, Area] = field(default_factory=dict)
+    repos: dict[str, Repo] = field(default_factory=dict)
+    wikis: list[Wiki] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    # Projects whose area tree, repo list or wiki list could not be read.
+    partial: set[str] = field(default_factory=set)
+
+    def area_by_path(self, path: str) -> Area | None:
+        """The area with this path (`Project\\A\\B`), in any case."""
+        wanted = path.strip("\\").casefold()
+        return next((a for a in self.areas.values() if a.path.casefold() == wanted), None)
+
+    def project_named(self, name: str) -> Project | None:
+        """The project with this name, in any case."""
+        return next((p for p in self.projects if p.name.casefold() == name.casefold()), None)
+
+    def code_wikis(self, repo_id: str) -> list[Wiki]:
+        """The code wikis that show folders of a repo."""
+        return [w for w in self.wikis if w.is_code and w.repo_id == repo_id]
+
+    def area_scope(self, area: Area) -> ScopeId:
+        """The scope of the work items of an area node."""
+        return ScopeId(f"ado/{self.organization}/area/{area.identifier}")
+
+    def repo_scope(self, repo_id: str) -> ScopeId:
+        """The scope of a repo's files, commits and pull requests, and of its code wikis."""
+        return ScopeId(f"ado/{self.organization}/repo/{repo_id}")
+
+    def wiki_scope(self, wiki: Wiki) -> ScopeId:
+        """The scope of a wiki's pages: a code wiki is exactly as readable as its repo."""
+        return self.repo_scope(wiki.repo_id) if wiki.is_code else ScopeId(f"ado/{self.organization}/wiki/{wiki.id}")
+
+
+def read_catalogue(client: AdoClient, sdk: Sdk) -> Catalogue:
+    """Read the structure. Raises SourceError where not even the projects could be listed."""
+    found = Catalogue(client.organization)
+    for project in _projects(client):
+        found.projects.append(project)
+        for what, read in (("areas", _areas), ("repos", _repos), ("wikis", _wikis)):
+            try:
+                read(found, client, sdk, project)
+            except SourceAuthError:
+                raise
+            except SourceError as e:
+                found.problems.append(f"{what} of {project.name}: {e.message}")
+                found.partial.add(project.id)
+    return found
+
+
+def _projects(client: AdoClient) -> Iterator[Project]:
+    allowed = {name.casefold() for name in client.settings.projects}
+    for page in client.pages("_apis/projects", {"$top": 100}):
+        for row in page:
+            name, key = str(row["name"]), str(row["id"]).lower()
+            wanted = "*" in allowed or name.casefold() in allowed or key in allowed
+            if wanted and row.get("state", "wellFormed") == "wellFormed":
+                yield Project(key, name, str(row.get("visibility") or "private").lower(), _label(row))
+
+
+def _areas(found: Catalogue, client: AdoClient, sdk: Sdk, project: Project) -> None:
+    tracking = sdk.work_item_tracking()
+    depth = 16
+    while True:
+        roots = sdk.call("classification nodes", lambda d=depth: tracking.get_root_nodes(project.id, depth=d))  # type: ignore[misc]
+        root = next((r for r in roots or [] if str(r.structure_type).lower() == "area"), None)
+        if root is None:
+            raise SourceError("there is no area tree", where=project.name)
+        if not _cut_off(root):
+            break
+        if depth > DEEPEST_TREE:
+            raise SourceError("the area tree does not end", where=project.name)
+        depth *= 4
+    _add_area(found, root, project, project.name, ())
+
+
+def _cut_off(node: Any) -> bool:
+    children = node.children or []
+    return bool(node.has_children and not children) or any(_cut_off(c) for c in children)
+
+
+def _add_area(found: Catalogue, node: Any, project: Project, path: str, above: tuple[str, ...]) -> None:
+    # Paths are built from names: a node's own `path` has an extra \Area\ in it.
+    chain = (*above, str(node.identifier).lower())
+    found.areas[int(node.id)] = Area(int(node.id), chain[-1], path, chain, project)
+    for child in node.children or []:
+        _add_area(found, child, project, f"{path}\\{child.name}", chain)
+
+
+def _repos(found: Catalogue, client: AdoClient, sdk: Sdk, project: Project) -> None:
+    for row in rows_of(client.get(f"{segment(project.id)}/_apis/git/repositories")):
+        key = str(row["id"]).lower()
+        branch = row.get("defaultBranch")
+        found.repos[key] = Repo(
+            id=key,
+            name=str(row["name"]),
+            project=project,
+            branch=str(branch).removeprefix("refs/heads/") if branch else None,
+            disabled=bool(row.get("isDisabled")),
+            label=_label(row) or project.label,
+        )
+
+
+def _wikis(found: Catalogue, client: AdoClient, sdk: Sdk, project: Project) -> None:
+    for row in rows_of(client.get(f"{segment(project.id)}/_apis/wiki/wikis")):
+        is_code = str(row.get("type", "")).lower() == "codewiki"
+        repo_id = str(row.get("repositoryId") or row["id"]).lower()
+        versions = row.get("versions") or []
+        repo = found.repos.get(repo_id) if is_code else None
+        found.wikis.append(
+            Wiki(
+                id=str(row["id"]).lower(),
+                name=str(row["name"]),
+                project=project,
+                repo_id=repo_id,
+                is_code=is_code,
+                folder="/" + str(row.get("mappedPath") or "/").strip("/"),
+                branch=str(versions[0]["version"]) if versions else (repo.branch if repo else None) or "wikiMaster",
+                disabled=bool(row.get("isDisabled")) or bool(repo and repo.disabled),
+                label=_label(row) or (repo.label if repo else None) or project.label,
+            )
+        )
+
+
+def _label(row: Any) -> str | None:
+    return row.get("sensitivityLabel") or None

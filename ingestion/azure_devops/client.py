@@ -1,0 +1,254 @@
+"""The one client of an organization: credential, throttling, retries, paging and error classes for every call."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from threading import Lock
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from core.errors import SourceError, SourceThrottledError
+from core.settings import AzureDevOpsSettings
+from ingestion.azure_devops.faults import RETRYABLE, fault_of, is_unreadable, looks_signed_out, retry_after
+
+# Throttled requests are delayed by up to 30 s and then answer 200; a shorter time-out would repeat them into a worse
+# delay.
+TIMEOUT = httpx.Timeout(100.0, connect=10.0)
+TOKEN_HEADER = "x-ms-continuationtoken"  # noqa: S105 - the name of a header
+MAX_PAGES = 100_000
+
+
+class Host(StrEnum):
+    """Which of the organization's hosts serves an area."""
+
+    CORE = "core"
+    IDENTITY = "identity"
+    ENTITLEMENT = "entitlement"
+
+
+class AdoClient:
+    """Every request to one organization goes through `exchange`, those of the official SDK too.
+
+    `sleep`, `jitter` and `now` can be replaced by tests. `max_wait` is the longest wait (seconds) that a single
+    request may ask for; a longer one ends the run with SourceThrottledError, and the next run continues.
+    """
+
+    def __init__(
+        self,
+        settings: AzureDevOpsSettings,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        jitter: Callable[[], float] = random.random,
+        now: Callable[[], float] = time.monotonic,
+        attempts: int = 6,
+        max_wait: float = 120.0,
+    ) -> None:
+        self.settings = settings
+        self.organization = settings.organization.lower()
+        core = settings.base_url.rstrip("/")
+        self._bases = {
+            Host.CORE: core,
+            Host.IDENTITY: (settings.identity_url or core).rstrip("/"),
+            Host.ENTITLEMENT: (settings.entitlement_url or core).rstrip("/"),
+        }
+        self._sleep, self._jitter, self._now = sleep, jitter, now
+        self._attempts, self._max_wait = attempts, max_wait
+        self._lock = Lock()
+        self._not_before = 0.0
+        headers = {"X-TFS-FedAuthRedirect": "Suppress", "User-Agent": "context-engine"}
+        if settings.pat is not None:
+            pair = f":{settings.pat.get_secret_value()}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+        self._http = httpx.Client(timeout=TIMEOUT, follow_redirects=False, headers=headers)
+        self.requests = 0
+
+    @property
+    def base_url(self) -> str:
+        """The organization's main address, without a slash at its end."""
+        return self._bases[Host.CORE]
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._http.close()
+
+    def get(
+        self,
+        path: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        host: Host = Host.CORE,
+        version: str = "7.1",
+        lenient: bool = False,
+    ) -> Any:
+        """The JSON at `path` below the organization; an empty answer is None. `lenient`: None if unreadable too."""
+        url = self._url(host, path)
+        answer = self.exchange("GET", url, params={**(params or {}), "api-version": version}, lenient=lenient)
+        return None if answer is None else _json(answer, url)
+
+    def post(self, path: str, body: Any, params: Mapping[str, Any] | None = None, *, version: str = "7.1") -> Any:
+        """The JSON that a reading POST (a batch call) answers."""
+        url = self._url(Host.CORE, path)
+        answer = self.exchange("POST", url, params={**(params or {}), "api-version": version}, body=body)
+        return None if answer is None else _json(answer, url)
+
+    def data(self, path: str, params: Mapping[str, Any] | None = None) -> bytes:
+        """The bytes of a file. The version stands in the query, because `Accept` is needed for the format."""
+        url = self._url(Host.CORE, path)
+        query = {**(params or {}), "api-version": "7.1"}
+        answer = self.exchange("GET", url, params=query, accept="application/octet-stream", binary=True)
+        return b"" if answer is None else answer.content
+
+    def pages(
+        self,
+        path: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        host: Host = Host.CORE,
+        version: str = "7.1",
+        body: Mapping[str, Any] | None = None,
+    ) -> Iterator[list[Any]]:
+        """Yield the rows of each page of a list whose next token stands in a header (or, for POST, goes in the body).
+
+        The end is the missing header, never a short page. A token that comes back unchanged is an error, not a loop.
+        """
+        url, token, seen = self._url(host, path), None, set[str]()
+        for _ in range(MAX_PAGES):
+            query = {**(params or {}), "api-version": version}
+            sent = dict(body) if body is not None else None
+            if token is not None and sent is None:
+                query["continuationToken"] = token
+            elif token is not None and sent is not None:
+                sent["continuationToken"] = token
+            answer = self.exchange("POST" if sent is not None else "GET", url, params=query, body=sent)
+            data = None if answer is None else _json(answer, url)
+            yield rows_of(data)
+            token = None if answer is None else answer.headers.get(TOKEN_HEADER)
+            if not token:
+                return
+            if token in seen:
+                raise SourceError("the list does not end: a continuation token came twice", where=_where(url))
+            seen.add(token)
+        raise SourceError("the list does not end", where=_where(url))
+
+    def skipping(self, path: str, params: Mapping[str, Any] | None = None, *, top: int = 100) -> Iterator[list[Any]]:
+        """Yield the rows of each page of a list that is paged by `$top` and `$skip`; the end is an empty page.
+
+        A page shorter than asked is not taken for the last, since the server may cap pages lower than we ask.
+        """
+        skip = 0
+        while rows := rows_of(self.get(path, {**(params or {}), "$top": top, "$skip": skip})):
+            yield rows
+            skip += len(rows)
+
+    def exchange(
+        self,
+        method: str,
+        url: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        raw_body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        accept: str = "application/json",
+        binary: bool = False,
+        lenient: bool = False,
+    ) -> httpx.Response | None:
+        """Send one request until it has an answer; None for an empty one (204) or, if `lenient`, for an unreadable.
+
+        Raises the SourceError that the answer stands for: a refused credential at once, a failing or throttling
+        source after a bounded number of attempts.
+        """
+        sent: dict[str, str] = {"Accept": accept, **(headers or {})}
+        content = raw_body
+        if body is not None:
+            content, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
+        query = {k: _text(v) for k, v in (params or {}).items() if v is not None}
+        failure: SourceError | None = None
+        for attempt in range(1, self._attempts + 1):
+            self._wait_turn()
+            try:
+                self.requests += 1
+                answer = self._http.request(method, url, params=query or None, content=content, headers=sent)
+            except httpx.HTTPError as e:
+                failure = SourceError(f"no answer ({type(e).__name__})", where=_where(url))
+                self._pause(attempt, None)
+                continue
+            asked = retry_after(answer.headers)
+            unreadable = is_unreadable(answer.status_code, answer.content)
+            if answer.status_code in RETRYABLE and not unreadable:
+                failure = fault_of(answer.status_code, answer.headers, answer.content, _where(url))
+                if asked is not None and asked > self._max_wait:
+                    raise SourceThrottledError("asked to wait too long", retry_after=asked, where=_where(url))
+                self._pause(attempt, asked)
+                continue
+            if asked is not None:
+                # A delayed 200 asks for a rest before the next call, not for the same call again.
+                self._rest(min(asked, self._max_wait))
+            if lenient and unreadable and not looks_signed_out(answer.status_code, answer.headers):
+                return None
+            fault = fault_of(answer.status_code, answer.headers, answer.content, _where(url))
+            if fault is not None:
+                raise fault
+            if not binary and (answer.status_code == 204 or not answer.content.strip()):
+                return None
+            return answer
+        raise failure or SourceError("no answer", where=_where(url))
+
+    def _wait_turn(self) -> None:
+        with self._lock:
+            wait = self._not_before - self._now()
+        if wait > 0:
+            self._sleep(wait)
+
+    def _rest(self, seconds: float) -> None:
+        with self._lock:
+            self._not_before = max(self._not_before, self._now() + seconds)
+
+    def _pause(self, attempt: int, asked: float | None) -> None:
+        if attempt >= self._attempts:
+            return
+        backoff = min(30.0, 0.5 * 2 ** (attempt - 1)) * (0.5 + 0.5 * self._jitter())
+        # What the source asks for is a lower bound; jitter on top keeps many workers from coming back at once.
+        self._sleep(backoff if asked is None else asked + 0.1 * backoff)
+
+    def _url(self, host: Host, path: str) -> str:
+        return f"{self._bases[host]}/{path.lstrip('/')}"
+
+
+def segment(text: str) -> str:
+    """One path segment, encoded once."""
+    return quote(text, safe="")
+
+
+def rows_of(data: Any) -> list[Any]:
+    """The rows of a collection, which comes wrapped ({count, value}), twice wrapped (audit), or as a bare list."""
+    while isinstance(data, Mapping):
+        data = data.get("value", data.get("items", data.get("members")))
+    return list(data) if isinstance(data, list) else []
+
+
+def _json(answer: httpx.Response, url: str) -> Any:
+    kind = answer.headers.get("content-type", "").lower()
+    if "json" not in kind:
+        raise SourceError(f"expected JSON, got {kind.split(';')[0] or 'no content type'}", where=_where(url))
+    try:
+        return answer.json()
+    except ValueError as e:
+        raise SourceError("the answer is not valid JSON", where=_where(url)) from e
+
+
+def _text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _where(url: str) -> str:
+    """Address without query: tokens and names in it stay out of logs."""
+    parts = urlsplit(url)
+    return f"{parts.netloc}{parts.path}"

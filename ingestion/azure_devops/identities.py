@@ -1,0 +1,200 @@
+"""From what Azure DevOps calls somebody (descriptors, storage keys) to canonical principals."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from core import principals
+from core.errors import SourceError
+from core.items import PersonRef
+from core.principals import Principal
+from ingestion.azure_devops.client import AdoClient, Host
+from ingestion.azure_devops.sdk import Sdk
+from ingestion.azure_devops.shapes import Named
+
+OBJECT_ID = "http://schemas.microsoft.com/identity/claims/objectidentifier"
+GROUP_KIND = "Microsoft.TeamFoundation.Identity"
+USER_KIND = "Microsoft.IdentityModel.Claims.ClaimsIdentity"
+# An Entra group's SID: this prefix, then the object id as four numbers.
+_ENTRA_GROUP = "S-1-9-1551374245-1204400969-2402986413-2179408616-3-"
+_BATCH = 50
+
+
+def sid_of(subject: str) -> str | None:
+    """The SID inside a group's subject descriptor (`vssgp.…`, `aadgp.…`); None where there is none."""
+    kind, _, encoded = subject.partition(".")
+    if kind not in ("vssgp", "aadgp"):
+        return None
+    try:
+        sid = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode("ascii")
+    except (binascii.Error, ValueError):
+        return None
+    return sid if sid.startswith("S-1-9-") else None
+
+
+def subject_of(sid: str) -> str:
+    """The subject descriptor of a group by its SID: the inverse of `sid_of`."""
+    kind = "aadgp" if sid.startswith(_ENTRA_GROUP) else "vssgp"
+    return f"{kind}.{base64.b64encode(sid.encode()).decode().rstrip('=')}"
+
+
+def entra_group_of(sid: str) -> str | None:
+    """The Entra object id inside an Entra group's SID (big-endian words of the GUID's little-endian form)."""
+    if not sid.startswith(_ENTRA_GROUP):
+        return None
+    try:
+        words = [int(x) for x in sid.removeprefix(_ENTRA_GROUP).split("-")]
+        return str(uuid.UUID(bytes_le=b"".join(w.to_bytes(4, "big") for w in words)))
+    except (ValueError, OverflowError):
+        return None
+
+
+class Identities:
+    """The directory of one organization, as far as it was asked. Who can't be translated is counted, and is nobody."""
+
+    def __init__(self, client: AdoClient, sdk: Sdk) -> None:
+        self._client, self._sdk = client, sdk
+        self._tenant = client.settings.tenant
+        self._subjects: dict[str, Principal] = {}
+        self._identities: dict[str, Principal | None] = {}
+        self._keys: dict[str, Principal | None] = {}
+        self._names: dict[str, set[Principal]] = {}
+        self.group_names: dict[str, str] = {}
+        self.unknown: Counter[str] = Counter()
+        self.problems: list[str] = []
+        self.loaded = False
+
+    def load(self) -> None:
+        """Read users, service principals and groups of the organization; raises SourceError where a list breaks off."""
+        self._subjects.clear()
+        self._identities.clear()
+        self._names.clear()
+        self.group_names.clear()
+        self.unknown.clear()
+        self.problems.clear()
+        for kind in ("users", "serviceprincipals", "groups"):
+            version = "7.1-preview.1"
+            for page in self._client.pages(f"_apis/graph/{kind}", host=Host.IDENTITY, version=version):
+                for row in page:
+                    self._add(kind, row)
+        self.loaded = True
+
+    def _add(self, kind: str, row: Mapping[str, Any]) -> None:
+        descriptor, origin_id = str(row["descriptor"]), row.get("originId")
+        from_entra = str(row.get("origin", "")).lower() == "aad" and bool(origin_id)
+        if kind == "groups":
+            self.group_names[descriptor] = str(row.get("principalName") or row.get("displayName") or descriptor)
+            if not from_entra:
+                self._subjects[descriptor] = principals.ado(descriptor)
+                return
+            inside = entra_group_of(sid_of(descriptor) or "")
+            if inside is not None and inside != str(origin_id).lower():
+                # Two sources that should agree don't: better nobody than the wrong group.
+                self.problems.append(f"the group {descriptor} and its originId {origin_id} do not agree")
+                self.unknown["aadgp mismatch"] += 1
+                return
+            self._subjects[descriptor] = principals.group(self._tenant, str(origin_id))
+        elif from_entra:
+            person = principals.user(self._tenant, str(origin_id))
+            self._subjects[descriptor] = person
+            for name in {row.get("principalName"), row.get("mailAddress")} - {None, ""}:
+                self._names.setdefault(str(name).casefold(), set()).add(person)
+
+    def of_subject(self, descriptor: str) -> Principal | None:
+        """The principal of a subject descriptor (Graph's form); None for kinds that name no person or group."""
+        if descriptor in self._subjects:
+            return self._subjects[descriptor]
+        sid = sid_of(descriptor)
+        if sid is None:
+            return None
+        entra = entra_group_of(sid)
+        if entra is not None:
+            return principals.group(self._tenant, entra)
+        return principals.ado(descriptor) if descriptor.startswith("vssgp.") else None
+
+    def translate(self, descriptors: Iterable[str]) -> None:
+        """Look up identity descriptors (the form that ACLs use) in batches; raises SourceError where a call fails."""
+        wanted = sorted(set(descriptors) - self._identities.keys())
+        for start in range(0, len(wanted), _BATCH):
+            batch = wanted[start : start + _BATCH]
+            service = self._sdk.identity()
+            answer = self._sdk.call(
+                "identities",
+                lambda: service.read_identities(descriptors=",".join(batch)),  # noqa: B023
+            )
+            by_descriptor = {str(i.descriptor).casefold(): i for i in answer or [] if i is not None and i.descriptor}
+            for descriptor in batch:
+                self._identities[descriptor] = self._read(descriptor, by_descriptor.get(descriptor.casefold()))
+
+    def _read(self, descriptor: str, identity: Any) -> Principal | None:
+        kind, _, rest = descriptor.partition(";")
+        if kind not in (GROUP_KIND, USER_KIND):
+            return None
+        if identity is not None:
+            subject = identity.subject_descriptor
+            found = self.of_subject(str(subject)) if subject else None
+            if found is not None:
+                return found
+            object_id = _property(identity, OBJECT_ID)
+            if kind == USER_KIND and object_id:
+                return principals.user(self._tenant, object_id)
+        # Deleted groups and those hidden from the list are still named by old entries; the SID says which they are.
+        return self.of_subject(subject_of(rest)) if kind == GROUP_KIND and rest.startswith("S-1-9-") else None
+
+    def of_identity(self, descriptor: str) -> Principal | None:
+        """The principal of an identity descriptor after `translate`; None (and counted by kind) if it is nobody."""
+        found = self._identities.get(descriptor)
+        if found is None:
+            self.unknown[descriptor.partition(";")[0] or "?"] += 1
+        return found
+
+    def person(self, value: Any) -> PersonRef | None:
+        """A person as an item names them. A shown name alone never becomes a principal."""
+        named = Named.of(value)
+        if named is None:
+            return None
+        principal = self.of_subject(named.descriptor) if named.descriptor else None
+        if principal is None and named.descriptor is None and named.storage_key:
+            principal = self._of_key(named.storage_key)
+        if principal is None:
+            principal = self._only(named.unique_name)
+        if principal is not None and principals.kind_of(principal) != "user":
+            principal = None
+        return PersonRef(named.name, principal)
+
+    def author(self, value: Any) -> PersonRef | None:
+        """A commit's author: git knows an address only, which counts where exactly one account has it."""
+        if not isinstance(value, Mapping) or not (value.get("name") or value.get("email")):
+            return None
+        address = str(value.get("email") or "")
+        return PersonRef(str(value.get("name") or address), self._only(address))
+
+    def _only(self, name: str | None) -> Principal | None:
+        known = self._names.get((name or "").casefold(), set())
+        return next(iter(known)) if len(known) == 1 else None
+
+    def _of_key(self, key: str) -> Principal | None:
+        if key not in self._keys:
+            service = self._sdk.identity()
+            try:
+                answer = self._sdk.call("identities", lambda: service.read_identities(identity_ids=key))
+            except SourceError as e:
+                # An edge of a person is not worth a failed item; it is asked again in the next run.
+                self.problems.append(f"identity {key}: {e.message}")
+                return None
+            found = next((i for i in answer or [] if i is not None), None)
+            object_id = _property(found, OBJECT_ID) if found is not None else None
+            self._keys[key] = principals.user(self._tenant, object_id) if object_id else None
+        return self._keys[key]
+
+
+def _property(identity: Any, name: str) -> str | None:
+    value = (identity.properties or {}).get(name)
+    if isinstance(value, Mapping):
+        value = value.get("$value")
+    return str(value) if value else None

@@ -1,0 +1,203 @@
+"""Resolves what the asker is looking at to items, among those that they may read and no others.
+
+What does not exist and what may not be read come out the same: not resolved, and the search goes on without it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from core import uris
+from core.access import Trim
+from core.bundle import Focus, ResolvedFocus
+from core.items import ItemKind, Source
+from graph.records import ItemRow, ItemStore
+from graph.scopes import ScopeStore
+from query.addresses import Address, parse_channel, parse_file, parse_url
+
+_SQL_NAME = re.compile(r"\b(?:from|join|into|update|table|view)\s+((?:[A-Za-z_][\w$]*\.){0,3}[A-Za-z_][\w$]*)", re.I)
+_SQL_WORDS = frozenset(
+    [
+        "select",
+        "lateral",
+        "unnest",
+        "where",
+        "if",
+        "not",
+        "exists",
+        "only",
+        "values",
+        "generate_series",
+        "as",
+        "on",
+        "using",
+        "set",
+    ]
+)
+_NUMBER = re.compile(r"(?:\bAB)?(?<![\w&/])#(\d{1,9})\b|\bwork ?item (\d{1,9})\b", re.I)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One focus as resolved: `row` where it is an item, `container` where it is a channel.
+
+    `words` say what is meant inside the item (a panel's title), to be searched with the question; `leads` are names
+    of further items that it speaks of (SQL views of a panel's query), each with the words for the path shown.
+    """
+
+    shown: ResolvedFocus
+    row: ItemRow | None = None
+    container: str | None = None
+    words: str = ""
+    leads: tuple[tuple[str, str], ...] = ()
+
+
+class FocusResolver:
+    """Looks focus up through the trimmed stores."""
+
+    def __init__(self, items: ItemStore, scopes: ScopeStore) -> None:
+        self._items = items
+        self._scopes = scopes
+
+    def resolve(self, trim: Trim, focus: Iterable[Focus]) -> tuple[Found, ...]:
+        """Resolve every name given, in order, each once. Raises StoreUnavailableError."""
+        wanted: dict[str, Address] = {}
+        for one in focus:
+            if one.url:
+                wanted.setdefault(one.url.strip(), parse_url(one.url))
+            if one.file:
+                wanted.setdefault(one.file.strip(), parse_file(one.file))
+            if one.channel:
+                wanted.setdefault(one.channel.strip(), parse_channel(one.channel))
+            if one.item:
+                wanted.setdefault(one.item.strip(), Address(uri=uris.item_uri(one.item.strip())))
+        return tuple(self._one(trim, given, address) for given, address in wanted.items() if given)
+
+    def _one(self, trim: Trim, given: str, address: Address) -> Found:
+        if trim.sees_nothing:
+            return Found(shown=ResolvedFocus(given=given, resolved=False))
+        if address.channel:
+            container = self._channel(trim, address.channel)
+            if container is None:
+                return Found(shown=ResolvedFocus(given=given, resolved=False))
+            return Found(shown=ResolvedFocus(given=given, resolved=True, title=container), container=container)
+        row = self._row(trim, address)
+        if row is None:
+            return Found(shown=ResolvedFocus(given=given, resolved=False))
+        text = self._text(trim, row) if row.kind is ItemKind.FILE else ""
+        detail, words, leads = _inside(address, row, text)
+        return Found(
+            shown=ResolvedFocus(given=given, resolved=True, uri=row.uri, title=row.title, detail=detail),
+            row=row,
+            words=words,
+            leads=leads,
+        )
+
+    def _row(self, trim: Trim, address: Address) -> ItemRow | None:
+        if address.uri:
+            row = self._items.visible(trim, [address.uri]).get(address.uri)
+            if row is not None:
+                return row
+        for url in address.urls:
+            if (row := _first(self._items.find(trim, url=url))) is not None:
+                return row
+        for alias in address.aliases:
+            rows = self._items.find(trim, source=address.source, alias=alias)
+            if address.tail and len(rows) > 1:
+                rows = [r for r in rows if r.uri.endswith(address.tail)]
+            # A name that several items answer to names none of them.
+            if len({r.uri for r in rows}) == 1:
+                return rows[0]
+        if address.title:
+            rows = self._items.find(trim, source=address.source, title=address.title)
+            rows = [r for r in rows if not address.tail or r.uri.endswith(address.tail)]
+            if len(rows) == 1:
+                return rows[0]
+        return None
+
+    def _channel(self, trim: Trim, name: str) -> str | None:
+        """The Team/Channel name of a channel that the asker may read."""
+        if name.startswith("19:"):
+            for scope_id in sorted(trim.readable):
+                if name.lower() in scope_id.lower():
+                    scope = self._scopes.get(scope_id)
+                    if scope is not None:
+                        return scope.name
+            return None
+        row = _first(self._items.find(trim, source=Source.TEAMS, container=name))
+        if row is not None:
+            return row.container
+        return None
+
+    def _text(self, trim: Trim, row: ItemRow) -> str:
+        full = self._items.full(trim, row.uri)
+        return full[1] if full else ""
+
+
+def numbers_in(text: str) -> tuple[str, ...]:
+    """Numbers of work items that a text names (#4711, AB#4711), in order, each once."""
+    return tuple(dict.fromkeys(a or b for a, b in _NUMBER.findall(text)))
+
+
+def sql_names(text: str) -> tuple[str, ...]:
+    """Tables and views that SQL reads from, in order, each once."""
+    return tuple(dict.fromkeys(n for n in _SQL_NAME.findall(text) if n.lower() not in _SQL_WORDS))
+
+
+def _inside(address: Address, row: ItemRow, text: str) -> tuple[str | None, str, tuple[tuple[str, str], ...]]:
+    """What is meant inside the item: the detail in words, words to search with, and names it leads to."""
+    detail, words, sql = address.detail, "", ""
+    dashboard = (
+        _json(text) if row.title.endswith(".json") or any(a.startswith("grafana:") for a in row.aliases) else None
+    )
+    if isinstance(dashboard, dict) and isinstance(dashboard.get("panels"), list):
+        panels = list(_panels(dashboard))
+        chosen = [p for p in panels if address.panel is None or str(p.get("id")) == address.panel]
+        if address.panel is not None and chosen:
+            title = str(chosen[0].get("title") or "")
+            detail = f"panel {address.panel}" + (f" “{title}”" if title else "")
+            words = f"{dashboard.get('title') or ''} {title} {chosen[0].get('description') or ''}".strip()
+        else:
+            words = str(dashboard.get("title") or "")
+        sql = "\n".join(s for p in chosen for s in _strings(p.get("targets")))
+    elif row.title.endswith(".sql"):
+        sql = text
+    elif address.line is not None and text:
+        lines = text.splitlines()
+        around = lines[max(0, address.line - 4) : address.line + 3]
+        words = " ".join(" ".join(around).split())[:400]
+    leads = [(f"sql:{name}", f"reads {name}") for name in sql_names(sql)]
+    return detail, words, tuple(leads)
+
+
+def _panels(node: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    for panel in node.get("panels") or ():
+        if isinstance(panel, dict):
+            yield panel
+            yield from _panels(panel)
+
+
+def _strings(node: Any) -> Iterable[str]:
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, dict):
+        for value in node.values():
+            yield from _strings(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _strings(value)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _first(rows: list[ItemRow]) -> ItemRow | None:
+    return min(rows, key=lambda r: r.uri) if rows else None

@@ -1,0 +1,51 @@
+"""Principal resolution: a verified asker to everything they count as, from the synced directory.
+
+The token says who; the directory says what they belong to (a token can be an hour old, and its group list cut). A
+closure that is not fully known is an error, never a smaller set.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from core.directory import Account
+from core.errors import IdentityError, IdentityReason
+from core.principals import PrincipalSet, VerifiedAsker, issue_principal_set
+from graph.directory import DirectoryStore
+from graph.scopes import ScopeStore
+
+CACHE_SIZE = 4096
+
+
+class PrincipalResolver:
+    """Resolves askers; cached under the access epoch, which every change of access moves."""
+
+    def __init__(self, directory: DirectoryStore, scopes: ScopeStore) -> None:
+        self._directory = directory
+        self._scopes = scopes
+        self._cache: OrderedDict[tuple[VerifiedAsker, int], PrincipalSet] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def resolve(self, asker: VerifiedAsker) -> PrincipalSet:
+        """Return the asker's principal set.
+
+        Raises IdentityError for an account that the directory does not have or has disabled, whatever the token says;
+        UnresolvedIdentityError where memberships are not fully known.
+        """
+        epoch = self._scopes.epoch()
+        with self._lock:
+            known = self._cache.get((asker, epoch))
+        if known is not None:
+            return known
+        account: Account | None = self._directory.account(asker.principal)
+        if account is None:
+            raise IdentityError(IdentityReason.UNKNOWN_ACCOUNT)
+        if not account.enabled:
+            raise IdentityError(IdentityReason.DISABLED_ACCOUNT)
+        resolved = issue_principal_set(asker, self._directory.closure(asker.principal) | {asker.principal})
+        with self._lock:
+            self._cache[(asker, epoch)] = resolved
+            while len(self._cache) > CACHE_SIZE:
+                self._cache.popitem(last=False)
+        return resolved
