@@ -25,6 +25,7 @@ from context_engine.wiring import (
     build_embedder,
     build_index,
     build_synchronizer,
+    configured_sources,
 )
 from core.clock import Clock, SystemClock
 from core.embedding.port import Embedder
@@ -137,6 +138,13 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         """Permissions and memberships only: what a start needs before it may answer."""
         return [self.synchronizer.sync_access(c) for c in self.connectors]
 
+    def bring_up_to_date(self) -> list[RunReport]:
+        """What a start needs before it may answer: everything the first time (or where the last sync was cut short),
+        else permissions only."""
+        if self.was_synced():
+            return self.sync_access()
+        return self.sync()
+
     def keep_access_fresh(self) -> None:
         """Read permissions again where they are older than half of what the revocation promise allows."""
         now, limit = SystemClock().now(), self.settings.revocation_limit / 2
@@ -147,8 +155,8 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
                 self.synchronizer.sync_access(connector)
 
     def was_synced(self) -> bool:
-        """Whether content has been synced into this data folder before."""
-        return bool(RunStore(self.database).synced_at())
+        """Whether every source has been synced to its end into this data folder."""
+        return set(configured_sources(self.settings)) <= set(RunStore(self.database).synced_at())
 
 
 def _owned(data: Path) -> AbstractContextManager[IO[str]]:

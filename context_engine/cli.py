@@ -1,0 +1,163 @@
+"""The command line. Every command is thin: options in, one function called, output readable on 80 columns or --json."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from context_engine import commands
+from core.errors import ConfigError, ContextEngineError
+
+app = typer.Typer(
+    name="context-engine",
+    help="Evidence for short questions at work, trimmed to who asks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+World = Annotated[
+    Path | None, typer.Option("--world", help="Folder of a world to run on, served by the sandbox.", metavar="DIR")
+]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", help="Where the embedded stores live (a folder of the world's own).", metavar="DIR"),
+]
+Config = Annotated[
+    Path | None, typer.Option("--config", help="Settings file (TOML) of a real organization.", metavar="FILE")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else on standard output.")]
+Now = Annotated[str, typer.Option("--now", help="`world`: the world's clock; `real`: the machine's.")]
+
+
+@app.command()
+def demo(world: World = None, data: Data = None) -> None:
+    """Crawl the demo company and show what two people each get for three questions."""
+    commands.demo(commands.Target.of(world=world, data=data))
+
+
+@app.command()
+def serve(
+    world: World = None,
+    data: Data = None,
+    config: Config = None,
+    port: Annotated[int | None, typer.Option("--port", help="Port of the HTTP API.")] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Address of the HTTP API.")] = None,
+    now: Now = "world",
+) -> None:
+    """Serve the HTTP API, with the schedule, until interrupted."""
+    commands.serve(commands.Target.of(world=world, data=data, config=config, now=now), host=host, port=port)
+
+
+@app.command()
+def sync(world: World = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
+    """Sync every source once: permissions first, then what changed. Exit status 1 where a run is not complete."""
+    raise typer.Exit(commands.sync(commands.Target.of(world=world, data=data, config=config), as_json=as_json))
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    as_: Annotated[str | None, typer.Option("--as", help="A person of the world (sandbox issuer only).")] = None,
+    token: Annotated[
+        str | None, typer.Option("--token", help="A bearer token; `-` reads it from standard input.")
+    ] = None,
+    focus: Annotated[
+        list[str] | None,
+        typer.Option("--focus", help="What you look at: a URL, repo/path[:line], Team/Channel or ctx:// address."),
+    ] = None,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="Size of the bundle.")] = None,
+    as_of: Annotated[datetime | None, typer.Option("--as-of", help="Ask as of this time (UTC).")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the ranking factors.")] = False,
+    as_json: Json = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the Markdown that an agent reads.")] = False,
+    world: World = None,
+    data: Data = None,
+    config: Config = None,
+    now: Now = "world",
+) -> None:
+    """Ask one question and print the bundle."""
+    commands.ask(
+        commands.Target.of(world=world, data=data, config=config, now=now),
+        commands.Asking(
+            question=question,
+            person=as_,
+            token=token,
+            focus=tuple(focus or ()),
+            max_tokens=max_tokens,
+            as_of=as_of,
+            explain=explain,
+        ),
+        style="json" if as_json else "markdown" if markdown else "text",
+    )
+
+
+@app.command("eval")
+def eval_(
+    questions: Annotated[Path | None, typer.Argument(help="questions.yaml (default: the world's own).")] = None,
+    world: World = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Ask a world's golden questions. Exit status 2 for a leak, 1 for a failed question."""
+    raise typer.Exit(commands.run_eval(commands.Target.of(world=world, data=data), questions, as_json=as_json))
+
+
+@app.command()
+def token(
+    person: Annotated[str, typer.Argument(help="A person of the world.")], world: World = None, data: Data = None
+) -> None:
+    """Print a token of the sandbox issuer for a person of the world."""
+    commands.token(commands.Target.of(world=world, data=data), person)
+
+
+@app.command()
+def event(
+    event_id: Annotated[str, typer.Argument(help="An event of the world.")], world: World = None, data: Data = None
+) -> None:
+    """Apply an event of the world, and all before it."""
+    commands.event(commands.Target.of(world=world, data=data), event_id)
+
+
+@app.command()
+def migrate(config: Config = None) -> None:
+    """Bring the schema of the configured Postgres up to date (embedded mode does it by itself)."""
+    commands.migrate(config)
+
+
+@app.command()
+def doctor(world: World = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
+    """Say what is configured, reachable and fresh, and what to do about what isn't. Exit status 1 for trouble."""
+    raise typer.Exit(commands.doctor(commands.Target.of(world=world, data=data, config=config), as_json=as_json))
+
+
+def main() -> None:
+    """Run the command line; a mistake of the user's is a message and exit status 64, never a traceback."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    run: Callable[[], Any] = app
+    try:
+        run()
+    except ConfigError as e:
+        _fail(e, 64)
+    except ContextEngineError as e:
+        _fail(e, 65)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _fail(error: ContextEngineError, status: int) -> None:
+    if "--json" in sys.argv:
+        print(json.dumps({"error": error.message, "where": error.where, "mend": error.mend}))
+    print(f"context-engine: {error}", file=sys.stderr)
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

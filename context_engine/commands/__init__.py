@@ -1,0 +1,11 @@
+"""What each command does, apart from how its options are spelt."""
+
+from context_engine.commands.asking import Asking, ask
+from context_engine.commands.demo import demo
+from context_engine.commands.evaluation import run_eval
+from context_engine.commands.health import doctor
+from context_engine.commands.serving import serve
+from context_engine.commands.target import Target
+from context_engine.commands.upkeep import event, migrate, sync, token
+
+__all__ = ["Asking", "Target", "ask", "demo", "doctor", "event", "migrate", "run_eval", "serve", "sync", "token"]

@@ -1,0 +1,143 @@
+"""demo: crawl the demo company, then three questions as two people each."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.rule import Rule
+
+from context_engine.commands.asking import post
+from context_engine.commands.screen import Screen
+from context_engine.commands.target import DEMO_WORLD, Target
+from context_engine.commands.upkeep import print_reports
+from context_engine.evaluate import request_body
+from context_engine.http_server import LoopbackServer
+from context_engine.questions import Question, load_questions
+from context_engine.show import show_bundle
+from context_engine.worlds import AUDIENCE
+from core.bundle import Bundle
+from core.errors import ConfigError
+from fixtures.sandbox import references
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One question and its two askers, who should get different bundles."""
+
+    question: str
+    askers: tuple[str, str]
+    focus: dict[str, Any] | None
+    why: str
+
+
+SCENES = (
+    Scene(
+        "I need to do an integration with a new partner, where do I do this?",
+        ("stephan", "pieter"),
+        None,
+        "the newcomer is pointed to the how-to and to whom to ask; the engineer who did it is not sent to himself",
+    ),
+    Scene(
+        "When looking at this dashboard, how is this graph value calculated?",
+        ("stephan", "pieter"),
+        None,
+        "the panel, the view behind it and what changed it, as far as each may read them",
+    ),
+    Scene("what is CSR?", ("stephan", "pieter"), None, "each team's own meaning comes first"),
+)
+
+
+def demo(target: Target) -> None:
+    """Run the demo on a world (the demo world by default)."""
+    if target.world is None:
+        raise ConfigError("the demo runs on a world", mend="Leave out --config, or give --world")
+    if target.running() is not None:
+        raise ConfigError(
+            "an engine is serving from this data folder", where=str(target.data), mend="Stop `make serve` first"
+        )
+    out = Console(width=80)
+    started = time.perf_counter()
+    with Screen() as screen, target.open(on_progress=screen.progress, on_step=screen.step) as engine:
+        fresh = not engine.was_synced()
+        reports = engine.bring_up_to_date()
+        screen.__exit__(None, None, None)
+        if fresh:
+            print_reports(reports)
+            out.print(f"ingested in {time.perf_counter() - started:.0f} s\n")
+        else:
+            out.print(f"already ingested; ready in {time.perf_counter() - started:.0f} s\n")
+        assert engine.sandbox is not None
+        state = engine.sandbox.state
+        with LoopbackServer(engine.app) as server:
+            for scene in scenes(target):
+                out.print(Rule(f"[bold]{scene.question}"))
+                out.print(f"[dim]{scene.why}[/dim]\n")
+                bundles = []
+                for person in scene.askers:
+                    body = request_body(
+                        Question.model_validate(
+                            {"id": "demo", "as": person, "ask": scene.question, "focus": scene.focus}
+                        ),
+                        lambda ref: references.resolve(state, ref).uri,
+                    )
+                    token = engine.sandbox.token(person, audience=AUDIENCE)
+                    bundles.append(Bundle.model_validate_json(post(server.url, token, body).content))
+                    show_bundle(bundles[-1], out, most=6)
+                    out.print()
+                _differences(out, bundles)
+    more = target.options()
+    out.print(Rule("[bold]How to go on"))
+    out.print("make serve            the HTTP API, with a curl and a token for each person")
+    out.print(f'.venv/bin/context-engine ask "what is CSR?" --as sarah {more}'.rstrip(), highlight=False)
+    out.print(f".venv/bin/context-engine eval {more}   the golden questions", highlight=False)
+
+
+def scenes(target: Target) -> tuple[Scene, ...]:
+    """The three questions; of another world, its first three questions that have a second asker."""
+    assert target.world is not None
+    path = target.world / "questions.yaml"
+    questions = load_questions(path).questions if path.is_file() else ()
+    if target.world.resolve() == DEMO_WORLD:
+        return tuple(_of_file(scene, questions) for scene in SCENES)
+    people = list(dict.fromkeys(q.as_ for q in questions))
+    return tuple(
+        Scene(q.ask, (q.as_, next(p for p in people if p != q.as_)), _focus(q), "two people, one question")
+        for q in [q for q in questions if q.after is None][:3]
+        if len(people) > 1
+    )
+
+
+def _of_file(scene: Scene, questions: tuple[Question, ...]) -> Scene:
+    """The demo's scene with the askers and focus that the golden questions of the same wording have."""
+    same = [q for q in questions if q.ask.strip().casefold() == scene.question.casefold() and q.after is None]
+    askers = list(dict.fromkeys(q.as_ for q in same))[:2]
+    focus = next((_focus(q) for q in same if q.focus is not None), scene.focus)
+    pair = (askers[0], askers[1]) if len(askers) == 2 else scene.askers
+    return Scene(scene.question, pair, focus, scene.why)
+
+
+def _focus(question: Question) -> dict[str, Any] | None:
+    focus = question.focus[0] if isinstance(question.focus, tuple) else question.focus
+    return focus.model_dump(exclude_none=True) if focus else None
+
+
+def _differences(out: Console, bundles: list[Bundle]) -> None:
+    """Which evidence only one of two askers was given."""
+    first, second = bundles
+    for mine, theirs in ((first, second), (second, first)):
+        have = {e.uri for e in theirs.evidence}
+        only = [e.title for e in mine.evidence if e.uri not in have]
+        if only:
+            out.print(f"[bold]only {mine.asker.name}:[/bold] {'; '.join(only[:6])}", highlight=False)
+    first_people = [p.name for p in first.people]
+    second_people = [p.name for p in second.people]
+    if first_people != second_people:
+        out.print(
+            f"[bold]people:[/bold] {', '.join(first_people[:3]) or 'nobody'} for {first.asker.name}; "
+            f"{', '.join(second_people[:3]) or 'nobody'} for {second.asker.name}",
+            highlight=False,
+        )
+    out.print()

@@ -1,0 +1,175 @@
+"""doctor: what is configured, reachable and fresh, and what to do about what isn't."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import httpx
+from rich.console import Console
+from rich.markup import escape
+
+from context_engine.commands.target import Target
+from context_engine.embedded import EmbeddedEngine
+from core.clock import SystemClock
+from core.errors import ContextEngineError
+from graph.directory import DirectoryStore
+from graph.runs import RunStore
+from graph.scopes import ScopeStore
+
+
+class Health(StrEnum):
+    """`unknown` is not trouble, and not a promise either."""
+
+    OK = "ok"
+    WARNING = "warning"
+    TROUBLE = "trouble"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at."""
+
+    what: str
+    health: Health
+    found: str
+    do: str = ""
+
+
+def doctor(target: Target, *, as_json: bool) -> int:
+    """Look and tell; 1 where there is trouble."""
+    findings = list(examine(target))
+    if as_json:
+        print(json.dumps({"findings": [asdict(f) for f in findings]}))
+    else:
+        _show(findings)
+    return 1 if any(f.health is Health.TROUBLE for f in findings) else 0
+
+
+def examine(target: Target) -> Iterator[Finding]:
+    """All findings, in order of what depends on what."""
+    where = str(target.world) if target.world else "a configured organization"
+    yield Finding("target", Health.OK, f"{where}; data in {target.data}")
+    running = target.running()
+    if running is not None:
+        yield from _of_running(running.api, running.pid)
+        return
+    if target.settings is not None:
+        yield from _of_settings(target)
+    try:
+        with target.open() as engine:
+            yield from _of_engine(engine)
+    except ContextEngineError as e:
+        yield Finding("engine", Health.TROUBLE, e.message, e.mend or (f"look at {e.where}" if e.where else ""))
+
+
+def _of_settings(target: Target) -> Iterator[Finding]:
+    s = target.settings
+    assert s is not None
+    needed: dict[str, tuple[bool, str]] = {
+        "issuers": (bool(s.issuers), "without a trusted issuer every token is refused: set `issuers`"),
+        "azure_devops": (s.azure_devops is not None, "set `azure_devops` to crawl it"),
+        "graph": (s.graph is not None, "without the directory nobody can ask: set `graph`"),
+    }
+    for name, (present, do) in needed.items():
+        if present:
+            yield Finding(name, Health.OK, "configured")
+        else:
+            yield Finding(name, Health.WARNING if name == "azure_devops" else Health.TROUBLE, "not configured", do)
+
+
+def _of_running(api: str, pid: int) -> Iterator[Finding]:
+    try:
+        answer = httpx.get(f"{api}/readyz", timeout=10)
+        states = answer.json().get("stores", {})
+    except (httpx.HTTPError, ValueError) as e:
+        yield Finding(
+            "api", Health.TROUBLE, f"process {pid} does not answer at {api} ({type(e).__name__})", "restart it"
+        )
+        return
+    yield Finding("api", Health.OK, f"process {pid} serves at {api}")
+    for name, state in states.items():
+        ok = state == "ok"
+        yield Finding(
+            name, Health.OK if ok else Health.TROUBLE, state, "" if ok else "restart the store, then look again"
+        )
+
+
+def _of_engine(engine: EmbeddedEngine) -> Iterator[Finding]:
+    pings: dict[str, Callable[[], None]] = engine.services.checks
+    for name, ping in sorted(pings.items()):
+        try:
+            ping()
+            yield Finding(name, Health.OK, "answers")
+        except ContextEngineError as e:
+            yield Finding(name, Health.TROUBLE, e.message, e.mend or "start it, or mend its address in the settings")
+            return
+    yield Finding("embedder", Health.OK, f"{engine.embedder.name}, {engine.embedder.size} dimensions")
+    yield from _freshness(engine)
+    yield from _runs(engine)
+
+
+def _freshness(engine: EmbeddedEngine) -> Iterator[Finding]:
+    limit = engine.settings.revocation_limit
+    ages = ScopeStore(engine.database, revocation_limit=limit).ages()
+    now = SystemClock().now()
+    for connector in engine.connectors:
+        last = ages.get(connector.name)
+        name = f"permissions of {connector.name}"
+        if last is None:
+            yield Finding(name, Health.WARNING, "never read to their end: nothing of it is shown", "run `sync`")
+            continue
+        age = now - last
+        late = age > limit
+        yield Finding(
+            name,
+            Health.WARNING if late else Health.OK,
+            f"read {int(age.total_seconds())} s ago (promise: {int(limit.total_seconds())} s)",
+            "nothing of it is shown until they are read again: run `serve` or `sync`" if late else "",
+        )
+    unresolved = DirectoryStore(engine.database).unresolved()
+    if unresolved:
+        yield Finding(
+            "memberships",
+            Health.WARNING,
+            f"{len(unresolved)} containers could not be read: scopes that deny them stay shut",
+            "give the connector the right to read their members",
+        )
+
+
+def _runs(engine: EmbeddedEngine) -> Iterator[Finding]:
+    runs = RunStore(engine.database)
+    for run in runs.last():
+        ok = run.state == "complete"
+        yield Finding(
+            f"{run.source}/{run.reader}",
+            Health.OK if ok else Health.WARNING,
+            f"{run.state}{_counts(run.counts)}",
+            "" if ok else f"{run.reason or 'it was cut short'}; the next `sync` goes on from there",
+        )
+    failures = runs.failures(None)
+    for failure in failures[:5]:
+        yield Finding("item", Health.WARNING, f"{failure.uri}: {failure.reason}", "it is retried by every sync")
+    if len(failures) > 5:
+        yield Finding("items", Health.WARNING, f"{len(failures) - 5} more failed")
+
+
+def _counts(counts: dict[str, Any]) -> str:
+    telling = {k: v for k, v in counts.items() if v and k not in {"unchanged"}}
+    return f" ({', '.join(f'{v} {k}' for k, v in telling.items())})" if telling else ""
+
+
+def _show(findings: list[Finding]) -> None:
+    out = Console(width=80)
+    colour = {Health.OK: "green", Health.WARNING: "yellow", Health.TROUBLE: "red", Health.UNKNOWN: "blue"}
+    for f in findings:
+        out.print(
+            f"[{colour[f.health]}]{f.health.value:<8}[/] [bold]{escape(f.what)}[/bold]: {escape(f.found)}",
+            highlight=False,
+        )
+        if f.do:
+            out.print(f"         → {escape(f.do)}", highlight=False)

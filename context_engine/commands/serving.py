@@ -1,0 +1,75 @@
+"""serve: the HTTP API and the schedule, until interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import ExitStack
+
+from rich.console import Console
+
+from context_engine.commands.screen import Screen
+from context_engine.commands.target import Target
+from context_engine.embedded import EmbeddedEngine
+from context_engine.http_server import LoopbackServer
+from context_engine.running import Running, announced
+from context_engine.schedule import Schedule
+from context_engine.worlds import AUDIENCE
+from core.errors import ConfigError
+
+TOKEN_SECONDS = 8 * 3600
+
+
+def serve(target: Target, *, host: str | None, port: int | None) -> None:
+    """Serve until SIGINT or SIGTERM; on a world, print a token for each person and a curl to try."""
+    if target.running() is not None:
+        raise ConfigError("an engine already serves from this data folder", where=str(target.data))
+    out = Console(width=80)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with ExitStack() as stack:
+        screen = Screen()
+        with screen:
+            engine = stack.enter_context(target.open(on_progress=screen.progress, on_step=screen.step))
+            screen.reports(engine.bring_up_to_date())
+        schedule = stack.enter_context(Schedule(engine))
+        if engine.sandbox is not None:
+            engine.sandbox.state.on_event = schedule.nudge
+        server = stack.enter_context(
+            LoopbackServer(
+                engine.app,
+                host=host or engine.settings.host,
+                port=engine.settings.port if port is None else port,
+            )
+        )
+        sandbox = engine.sandbox.base_url if engine.sandbox else None
+        stack.enter_context(announced(target.data, Running(os.getpid(), server.url, sandbox)))
+        _how_to(out, engine, server.url)
+        stop.wait()
+        out.print("stopping")
+
+
+def _how_to(out: Console, engine: EmbeddedEngine, url: str) -> None:
+    out.print(f"[bold]the API serves at {url}[/bold]  (docs: {url}/docs)", highlight=False)
+    if engine.sandbox is None:
+        return
+    out.print("\ntokens (valid for 8 hours):")
+    state = engine.sandbox.state
+    for key, person in state.world.people.items():
+        if person.kind == "service":
+            continue
+        token = engine.sandbox.token(key, audience=AUDIENCE, expires_in=TOKEN_SECONDS)
+        print(f"\n# {person.name}{f', {person.title}' if person.title else ''}\nTOKEN_{_shell(key)}={token}")
+    first = _shell(next(iter(state.world.people)))
+    print(
+        f'\ncurl -s {url}/v1/context -H "Authorization: Bearer $TOKEN_{first}" \\\n'
+        "  -H 'Content-Type: application/json' -H 'Accept: text/markdown' \\\n"
+        '  -d \'{"question": "what is CSR?"}\'\n',
+        flush=True,
+    )
+
+
+def _shell(key: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in key).upper()
