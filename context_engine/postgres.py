@@ -357,7 +357,7 @@ class EmbeddedPostgres:
         job = json.dumps({"argv": argv, "reach": reach, "uid": self._uid, "watch": watch})
         lock = () if self._lock is None else (self._lock,)
         with self._open_log() as log:
-            return subprocess.Popen(
+            return subprocess.Popen(  # noqa: S603 (our own script, no shell)
                 [sys.executable, "-I", "-S", str(_CHILD), job],
                 stdin=subprocess.PIPE if watch else subprocess.DEVNULL,
                 stdout=log,

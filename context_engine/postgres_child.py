@@ -42,7 +42,7 @@ def main() -> int:
         if refusal:
             return refusal
     if not job["watch"]:
-        return subprocess.run(job["argv"], stdin=subprocess.DEVNULL, check=False).returncode
+        return subprocess.run(job["argv"], stdin=subprocess.DEVNULL, check=False).returncode  # noqa: S603 (the wheel's)
     return _serve(job["argv"], libc)
 
 
@@ -87,7 +87,7 @@ def _keep_only(capability: int, libc: ctypes.CDLL) -> bool:
     data = (ctypes.c_uint32 * 6)(bit, bit, bit, 0, 0, 0)
     if libc.capset(ctypes.byref(header), ctypes.byref(data)) != 0:
         return False
-    return libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0) == 0
+    return bool(libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0) == 0)
 
 
 def _serve(argv: list[str], libc: ctypes.CDLL | None) -> int:
@@ -107,7 +107,7 @@ def _serve(argv: list[str], libc: ctypes.CDLL | None) -> int:
             if os.getppid() != me:
                 os._exit(1)
 
-    server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, preexec_fn=follow_us)
+    server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, preexec_fn=follow_us)  # noqa: S603
     while server.poll() is None and os.getppid() == owner:
         ready, _, _ = select.select([0, woken], [], [], 1.0)
         if woken in ready and any(byte in (signal.SIGTERM, signal.SIGINT) for byte in os.read(woken, 64)):

@@ -1,0 +1,121 @@
+"""The way to Postgres: one pool a role, one transaction a block, and errors that say no more than they should."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import Connection
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
+
+from core.errors import InvariantError, StoreUnavailableError
+
+T = TypeVar("T")
+
+_WAIT: Final = 5.0
+_ATTEMPTS: Final = 8
+# serialization_failure, deadlock_detected
+_RETRYABLE: Final = frozenset({"40001", "40P01"})
+
+
+class Database:
+    """A pool of connections of one role; opened when first used. Make it after a fork, never before."""
+
+    def __init__(self, dsn: str, *, min_size: int = 1, max_size: int = 4, name: str = "postgres") -> None:
+        self._name = name
+        self._secrets = _secrets_of(dsn)
+        self._pool: ConnectionPool[Connection[DictRow]] = ConnectionPool(
+            dsn,
+            connection_class=Connection[DictRow],
+            kwargs={"row_factory": dict_row, "connect_timeout": int(_WAIT)},
+            min_size=min_size,
+            max_size=max_size,
+            name=name,
+            timeout=_WAIT,
+            # A server that was restarted leaves dead connections in the pool; a caller must not meet them.
+            check=ConnectionPool.check_connection,
+            open=False,
+        )
+
+    def __repr__(self) -> str:
+        return f"Database({self._name})"
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[Connection[DictRow]]:
+        """One transaction: committed at the end of the block, rolled back on any error.
+
+        Raises StoreUnavailableError where Postgres does not answer or gives up on the statement, InvariantError where
+        it refuses one (a defect of ours). Neither holds the statement, its values or the DSN.
+        """
+        try:
+            self._pool.open()
+            with self._pool.connection() as connection:
+                yield connection
+        except (PoolTimeout, PoolClosed, TooManyRequests) as e:
+            raise StoreUnavailableError(self._name, "no connection to be had") from e
+        except (psycopg.OperationalError, psycopg.InterfaceError) as e:
+            raise StoreUnavailableError(self._name, self._reason(e)) from e
+        except psycopg.Error as e:
+            raise InvariantError(f"Postgres refused a statement ({e.sqlstate})", where=self._name) from e
+
+    def ping(self) -> None:
+        """Return when Postgres answers; raises StoreUnavailableError."""
+        with self.connection() as connection:
+            connection.execute("SELECT 1")
+
+    def retrying(self, work: Callable[[Connection[DictRow]], T]) -> T:
+        """Run `work` in a transaction of its own, again where Postgres chose it to break a deadlock.
+
+        `work` must do nothing that can't be done twice. Writers also sort their rows by key first, so that a deadlock
+        is the exception.
+        """
+        for attempt in range(_ATTEMPTS):
+            try:
+                with self.connection() as connection:
+                    return work(connection)
+            except StoreUnavailableError as e:
+                state = getattr(e.__cause__, "sqlstate", None)
+                if state not in _RETRYABLE or attempt == _ATTEMPTS - 1:
+                    raise
+                time.sleep(random.uniform(0.002, 0.01) * 2**attempt)  # noqa: S311
+        raise InvariantError("unreachable: every attempt returns or raises")
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._pool.close()
+
+    def _reason(self, error: psycopg.Error) -> str:
+        text = str(error).strip().split("\n", 1)[0]
+        if any(secret in text for secret in self._secrets):
+            return f"it does not answer ({error.sqlstate or type(error).__name__})"
+        return text or type(error).__name__
+
+
+def clean(text: str) -> str:
+    """`text` as Postgres can hold it: without U+0000, which it refuses, and lone surrogates, which are no text."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
+
+
+def clean_json(value: Any) -> Any:
+    """`clean` for every string in a JSON value, keys too."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean_json(k): clean_json(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean_json(v) for v in value]
+    return value
+
+
+def _secrets_of(dsn: str) -> tuple[str, ...]:
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return (dsn,)
+    return tuple(str(parts[k]) for k in ("password", "passfile", "sslpassword") if parts.get(k))
