@@ -1,0 +1,280 @@
+"""The index in process: Qdrant Edge, one folder, one owner, exact search.
+
+No graph is built (`m=0`): under an access filter exact search is faster and repeatable, and a graph
+freezes the process while it is built. The engine never lets go of Python's lock, so threads gain nothing and
+calls here are put in a row, which also keeps a half-replaced item from being seen.
+
+The engine must not be loaded before a fork: its threads do not survive one, and a child would hang for good.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import numpy as np
+import qdrant_edge as q
+
+from core.access import ScopeId, Trim
+from core.errors import ContextEngineError, InvariantError, StoreUnavailableError
+from core.index import filters
+from core.index.edge_folder import EdgeFolder
+from core.index.payload import access_payload, check_point, payload_of
+from core.index.port import Candidate, DenseVector, HybridQuery, IndexPoint, SparseVector
+from core.index.reading import Ask, Hit, hybrid_search
+from core.principals import Principal
+
+T = TypeVar("T")
+DENSE: Final = "dense"
+KEYWORDS: Final = "keywords"
+_BATCH: Final = 256
+_PAGE: Final = 1000
+
+
+class EdgeIndex:
+    """Opens (or makes) the index in `folder`; `reader` for the query plane, `writer` for ingestion.
+
+    `model` and `size` are the embedder's. Raises ConfigError where the folder was written with others, and
+    StoreUnavailableError where another process owns it.
+    """
+
+    def __init__(self, folder: Path, *, model: str, size: int) -> None:
+        self._shard = _Shard(folder, model=model, size=size)
+        self.reader = EdgeReader(self._shard)
+        self.writer = EdgeWriter(self._shard)
+
+    def close(self) -> None:
+        """Flush and release the folder; closing twice is no error."""
+        self._shard.close()
+
+
+class EdgeReader:
+    """Trimmed reading; see IndexReader."""
+
+    def __init__(self, shard: _Shard) -> None:
+        self._shard = shard
+
+    def search(self, trim: Trim, query: HybridQuery) -> list[Candidate]:
+        """See IndexReader."""
+        # One lock round both requests, so that no write falls between them.
+        with self._shard.held():
+            return hybrid_search(self, trim, query, self._shard.size)
+
+    def ask(self, trim: Trim, asks: Sequence[Ask]) -> list[list[Hit]]:
+        """Answer asks of the shared search under the trim, in one batch."""
+        requests = [self._request(trim, ask) for ask in asks]
+        for request in requests:
+            filters.assert_trimmed(request, trim)
+        answers = self._shard.run(lambda s: s.query_batch(q.QueryBatchRequest(requests)))
+        return [[Hit(_uuid(p.id), p.score, p.payload) for p in points] for points in answers]
+
+    def count(self, trim: Trim) -> int:
+        """See IndexReader."""
+        if trim.sees_nothing:
+            return 0
+        request = q.CountRequest(exact=True, filter=filters.readable(self._shard.dialect, trim))
+        filters.assert_trimmed(request, trim)
+        return self._shard.run(lambda s: s.count(request))
+
+    def ping(self) -> None:
+        """See IndexReader."""
+        self._shard.run(lambda s: s.info())
+
+    def _request(self, trim: Trim, ask: Ask) -> q.QueryRequest:
+        dialect = self._shard.dialect
+        if isinstance(ask.vector, SparseVector):
+            vector: Any = q.SparseVector(list(ask.vector.indices), list(ask.vector.values))
+            idf = q.IdfParams(corpus=filters.readable(dialect, trim))
+            query = q.Query.Nearest(vector, using=KEYWORDS)
+        else:
+            idf = None
+            query = q.Query.Nearest(ask.vector, using=DENSE)  # type: ignore[arg-type]
+        return q.QueryRequest(
+            limit=ask.limit,
+            query=query,
+            filter=filters.readable(dialect, trim, ask.narrowing),
+            params=q.SearchParams(exact=True, idf=idf),
+            with_payload=ask.with_payload,
+        )
+
+
+class EdgeWriter:
+    """Privileged writing; see IndexWriter."""
+
+    def __init__(self, shard: _Shard) -> None:
+        self._shard = shard
+
+    def replace_item(self, uri: str, points: Sequence[IndexPoint]) -> None:
+        """See IndexWriter. Raises InvariantError on a point that must not be stored; then nothing is changed."""
+        for point in points:
+            check_point(point, uri, self._shard.size)
+        stale = filters.left_behind(self._shard.dialect, uri, (p.id for p in points))
+        upserts = [
+            q.UpdateOperation.upsert_points([_point(p) for p in points[i : i + _BATCH]])
+            for i in range(0, len(points), _BATCH)
+        ]
+        self._update(q.UpdateOperation.delete_points_by_filter(stale), *upserts)
+
+    def delete_items(self, uris: Sequence[str]) -> None:
+        """See IndexWriter."""
+        for i in range(0, len(uris), _BATCH):
+            found = filters.of_items(self._shard.dialect, uris[i : i + _BATCH])
+            self._update(q.UpdateOperation.delete_points_by_filter(found))
+
+    def set_access(self, scope: ScopeId, allowed: Sequence[Principal], acl_version: int) -> None:
+        """See IndexWriter."""
+        payload = dict(access_payload(tuple(allowed), acl_version))
+        found = filters.of_scope(self._shard.dialect, scope)
+        self._update(q.UpdateOperation.set_payload_by_filter(found, payload))
+
+    def move_item(self, uri: str, scope: ScopeId, allowed: Sequence[Principal], acl_version: int) -> None:
+        """See IndexWriter."""
+        if not scope:
+            raise InvariantError("an item hangs on a scope", where=uri)
+        payload = dict(access_payload(tuple(allowed), acl_version, scope))
+        found = filters.of_items(self._shard.dialect, (uri,))
+        self._update(q.UpdateOperation.set_payload_by_filter(found, payload))
+
+    def vectors_of(self, uri: str) -> dict[str, tuple[DenseVector, SparseVector]]:
+        """See IndexWriter."""
+        found = filters.of_items(self._shard.dialect, (uri,))
+        result: dict[str, tuple[DenseVector, SparseVector]] = {}
+        for record in self._scroll(found, payload=["digest"], vectors=True):
+            vector: Any = record.vector
+            dense, sparse = vector[DENSE], vector.get(KEYWORDS)
+            keywords = SparseVector(tuple(sparse.indices), tuple(sparse.values)) if sparse else SparseVector((), ())
+            result[str((record.payload or {})["digest"])] = (np.asarray(dense, dtype=np.float32), keywords)
+        return result
+
+    def uris(self) -> Iterator[str]:
+        """See IndexWriter."""
+        seen: set[str] = set()
+        for record in self._scroll(None, payload=["uri"], vectors=False):
+            uri = str((record.payload or {})["uri"])
+            if uri not in seen:
+                seen.add(uri)
+                yield uri
+
+    def count_points(self) -> int:
+        """See IndexWriter."""
+        return self._shard.run(lambda s: s.count(q.CountRequest(exact=True)))
+
+    def flush(self) -> None:
+        """See IndexWriter."""
+        self._shard.run(lambda s: s.flush())
+
+    def optimize(self) -> None:
+        """Clear away what deleted points left behind; stops the whole process meanwhile (1 s at 100,000 points)."""
+        self._shard.run(lambda s: s.optimize())
+
+    def close(self) -> None:
+        """See IndexWriter."""
+        self._shard.close()
+
+    def _update(self, *operations: q.UpdateOperation) -> None:
+        def apply(shard: q.EdgeShard) -> None:
+            for operation in operations:
+                shard.update(operation)
+
+        self._shard.run(apply)
+
+    def _scroll(self, found: Any, *, payload: list[str], vectors: bool) -> Iterator[q.Record]:
+        offset: Any = None
+        while True:
+            request = q.ScrollRequest(
+                offset=offset, limit=_PAGE, filter=found, with_payload=payload, with_vector=vectors
+            )
+            records, offset = self._shard.run(lambda s, r=request: s.scroll(r))  # type: ignore[misc]
+            yield from records
+            if offset is None:
+                return
+
+
+class _Shard:
+    """The engine's handle, used by one thread at a time in the process that opened it."""
+
+    def __init__(self, folder: Path, *, model: str, size: int) -> None:
+        self._lock = threading.RLock()
+        self.size = size
+        self.dialect = filters.EdgeDialect()
+        self._pid = os.getpid()
+        self._folder = EdgeFolder(folder, model=model, size=size)
+        try:
+            self._engine: q.EdgeShard | None = _open(self._folder, size)
+        except BaseException:
+            self._folder.release()
+            raise
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other threads out. Raises InvariantError in a forked child, where the engine would hang."""
+        if os.getpid() != self._pid:
+            raise InvariantError("the index was opened before a fork; open it in the process that uses it")
+        with self._lock:
+            yield
+
+    def run(self, call: Callable[[q.EdgeShard], T]) -> T:
+        """Call the engine, with its errors turned into ours."""
+        with self.held():
+            if self._engine is None:
+                raise StoreUnavailableError("qdrant", "the index is closed")
+            try:
+                return call(self._engine)
+            except ContextEngineError:
+                raise
+            except Exception as e:
+                raise StoreUnavailableError("qdrant", f"the index failed: {e}") from e
+
+    def close(self) -> None:
+        """Flush, close, release the folder."""
+        with self.held():
+            engine, self._engine = self._engine, None
+            if engine is None:
+                return
+            try:
+                engine.flush()
+                engine.close()
+            finally:
+                self._folder.release()
+
+
+def _open(folder: EdgeFolder, size: int) -> q.EdgeShard:
+    config = q.EdgeConfig(
+        vectors={DENSE: q.EdgeVectorParams(size=size, distance=q.Distance.Cosine)},
+        sparse_vectors={KEYWORDS: q.EdgeSparseVectorParams(modifier=q.Modifier.Idf)},
+        hnsw_config=q.HnswIndexConfig(m=0, ef_construct=100, full_scan_threshold=10_000),
+    )
+    try:
+        if folder.is_made:
+            return q.EdgeShard.load(str(folder.shard), config)
+        engine = q.EdgeShard.create(str(folder.shard), config)
+        for field in filters.KEYWORD_FIELDS:
+            engine.update(q.UpdateOperation.create_field_index(field, q.PayloadSchemaType.Keyword))
+        for field in filters.INTEGER_FIELDS:
+            engine.update(q.UpdateOperation.create_field_index(field, q.PayloadSchemaType.Integer))
+        engine.flush()
+    except Exception as e:
+        raise StoreUnavailableError(
+            "qdrant",
+            f"the index in {folder.path} can't be opened: {e}",
+            mend="It can be rebuilt from the sources: remove that folder and sync again",
+        ) from e
+    folder.mark_made()
+    return engine
+
+
+def _point(point: IndexPoint) -> q.Point:
+    vectors: Any = {
+        DENSE: np.ascontiguousarray(point.dense, dtype=np.float32),
+        KEYWORDS: q.SparseVector(list(point.sparse.indices), list(point.sparse.values)),
+    }
+    return q.Point(point.id, vectors, payload_of(point))
+
+
+def _uuid(value: Any) -> UUID:
+    return value if isinstance(value, UUID) else UUID(str(value))

@@ -1,0 +1,183 @@
+"""The one place that builds filters: what an asker may read, for Qdrant Edge and for qdrant-client alike.
+
+Qdrant's filters fail open: an empty filter, or an empty list in one, matches everything. So every filter of ours is
+built here, always with a `must` that names principals, and `assert_trimmed` looks at what is about to be sent: the
+access rule stands at the root of a request, in each of its prefetches, and around its document frequencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+from core.access import ScopeId, Trim
+from core.errors import InvariantError
+from core.items import Source
+
+ALLOWED: Final = "allowed"
+SCOPE: Final = "scope"
+URI: Final = "uri"
+SOURCE: Final = "source"
+KIND: Final = "kind"
+CREATED_AT: Final = "created_at"
+
+KEYWORD_FIELDS: Final = (ALLOWED, SCOPE, URI, SOURCE, KIND)
+INTEGER_FIELDS: Final = (CREATED_AT,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrowing:
+    """Where to look among what may be read. An empty field narrows nothing; `created_until` leaves out what has no
+    time of creation, since nobody can say that it existed."""
+
+    sources: tuple[Source, ...] = ()
+    uris: tuple[str, ...] = ()
+    created_until: int | None = None
+    ids: frozenset[UUID] | None = None
+
+
+EVERYWHERE: Final = Narrowing()
+
+
+class Dialect(Protocol):
+    """How one engine spells conditions."""
+
+    def any_of(self, key: str, values: Sequence[str]) -> Any:
+        """The field holds one of the values."""
+        ...
+
+    def at_most(self, key: str, value: int) -> Any:
+        """The field holds a number up to `value`; a point without one does not match."""
+        ...
+
+    def has_id(self, ids: Iterable[UUID]) -> Any:
+        """The point is one of these."""
+        ...
+
+    def all_of(self, must: list[Any], must_not: list[Any]) -> Any:
+        """Every `must` holds and no `must_not`."""
+        ...
+
+
+class EdgeDialect:
+    """Conditions of qdrant-edge-py."""
+
+    def __init__(self) -> None:
+        import qdrant_edge
+
+        self._q = qdrant_edge
+
+    def any_of(self, key: str, values: Sequence[str]) -> Any:
+        """See Dialect."""
+        return self._q.FieldCondition(key, match=self._q.MatchAny(list(values)))
+
+    def at_most(self, key: str, value: int) -> Any:
+        """See Dialect."""
+        return self._q.FieldCondition(key, range=self._q.RangeFloat(lte=value))
+
+    def has_id(self, ids: Iterable[UUID]) -> Any:
+        """See Dialect."""
+        return self._q.HasIdCondition(set(ids))
+
+    def all_of(self, must: list[Any], must_not: list[Any]) -> Any:
+        """See Dialect."""
+        return self._q.Filter(must=must, must_not=must_not or None)
+
+
+class ServerDialect:
+    """Conditions of qdrant-client."""
+
+    def __init__(self) -> None:
+        from qdrant_client import models
+
+        self._q = models
+
+    def any_of(self, key: str, values: Sequence[str]) -> Any:
+        """See Dialect."""
+        return self._q.FieldCondition(key=key, match=self._q.MatchAny(any=list(values)))
+
+    def at_most(self, key: str, value: int) -> Any:
+        """See Dialect."""
+        return self._q.FieldCondition(key=key, range=self._q.Range(lte=value))
+
+    def has_id(self, ids: Iterable[UUID]) -> Any:
+        """See Dialect."""
+        return self._q.HasIdCondition(has_id=sorted(str(x) for x in ids))
+
+    def all_of(self, must: list[Any], must_not: list[Any]) -> Any:
+        """See Dialect."""
+        return self._q.Filter(must=must, must_not=must_not or None)
+
+
+def readable(dialect: Dialect, trim: Trim, narrowing: Narrowing = EVERYWHERE) -> Any:
+    """Return the filter of what the trim lets through, narrowed. Raises InvariantError where it names nobody."""
+    if not trim.matching:
+        raise InvariantError("an access filter names at least one principal")
+    must = [dialect.any_of(ALLOWED, trim.matching)]
+    if narrowing.sources:
+        must.append(dialect.any_of(SOURCE, narrowing.sources))
+    if narrowing.uris:
+        must.append(dialect.any_of(URI, narrowing.uris))
+    if narrowing.created_until is not None:
+        must.append(dialect.at_most(CREATED_AT, narrowing.created_until))
+    if narrowing.ids is not None:
+        if not narrowing.ids:
+            raise InvariantError("a filter by ids names at least one id")
+        must.append(dialect.has_id(narrowing.ids))
+    return dialect.all_of(must, [dialect.any_of(SCOPE, trim.blocked)] if trim.blocked else [])
+
+
+def of_items(dialect: Dialect, uris: Sequence[str]) -> Any:
+    """Return the filter of all points of these items, for writing. Raises InvariantError where it names none."""
+    return dialect.all_of([dialect.any_of(URI, _some(uris))], [])
+
+
+def left_behind(dialect: Dialect, uri: str, kept: Iterable[UUID]) -> Any:
+    """Return the filter of an item's points other than `kept`, for writing."""
+    kept = frozenset(kept)
+    return dialect.all_of([dialect.any_of(URI, _some((uri,)))], [dialect.has_id(kept)] if kept else [])
+
+
+def of_scope(dialect: Dialect, scope: ScopeId) -> Any:
+    """Return the filter of all points of a scope, for writing."""
+    return dialect.all_of([dialect.any_of(SCOPE, _some((scope,)))], [])
+
+
+def assert_trimmed(request: Any, trim: Trim) -> None:
+    """Raise InvariantError unless `request` (either engine's) carries the access rule at its root, in every prefetch
+    at any depth, and as the corpus of its document frequencies."""
+    _assert_filter(getattr(request, "filter", None), trim)
+    corpus = getattr(getattr(getattr(request, "params", None), "idf", None), "corpus", None)
+    if corpus is not None:
+        _assert_filter(corpus, trim)
+    prefetches = getattr(request, "prefetches", None) or getattr(request, "prefetch", None) or []
+    for prefetch in prefetches if isinstance(prefetches, list) else [prefetches]:
+        assert_trimmed(prefetch, trim)
+
+
+def _assert_filter(found: Any, trim: Trim) -> None:
+    if found is None or not trim.matching:
+        raise InvariantError("a search without an access filter")
+    if found.should is not None or found.min_should is not None:
+        raise InvariantError("an access filter has no alternatives")
+    if not any(_named(c, ALLOWED) == frozenset(trim.matching) for c in found.must or []):
+        raise InvariantError("a search whose filter does not name the asker's principals")
+    if trim.blocked and not any(_named(c, SCOPE) == frozenset(trim.blocked) for c in found.must_not or []):
+        raise InvariantError("a search whose filter lets blocked scopes through")
+
+
+def _named(condition: Any, key: str) -> frozenset[str]:
+    """The values that a match-any condition on `key` names; none where it is another condition."""
+    if getattr(condition, "key", None) != key:
+        return frozenset()
+    match = getattr(condition, "match", None)
+    values = getattr(match, "any", None) or getattr(match, "value", None)
+    return frozenset(values) if isinstance(values, list) else frozenset()
+
+
+def _some(values: Sequence[str]) -> Sequence[str]:
+    if not values or not all(values):
+        raise InvariantError("a filter for writing names what it is for")
+    return values
