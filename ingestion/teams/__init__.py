@@ -1,0 +1,1 @@
+"""The Teams connector: directory, rosters and channel threads through Microsoft Graph."""
