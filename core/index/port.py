@@ -74,7 +74,7 @@ class HybridQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A chunk that the asker may read, with its true score on both legs (cosine; keyword sum, 0 where no word meets)."""
+    """A chunk that the asker may read, with its true score on both legs (cosine; keyword sum, 0 where none meets)."""
 
     id: UUID
     uri: str

@@ -2,8 +2,12 @@
 
 First each leg is asked for its best by meaning and by keyword. What stands at the cut is decided by us, not by the
 engine: a leg is asked for a few more than it needs, and for more again where scores at the cut are too close to tell
-apart. Then one more request takes both scores of every candidate. Over so few points the engine scores one by one,
-so a score has the same bits whatever else the index holds.
+apart. Then one more request takes both scores of every candidate.
+
+A score has the same bits whatever else the index holds. For the keyword sum that takes some care: the engine adds the
+words up in the order in which it first met them, and so in an order that texts which the asker may not read have a
+say in. Hence each word is asked for by itself in that last request (the engine shares the work on document
+frequencies within a batch, so this costs no more), and the sum is ours, in the order of the words' numbers.
 """
 
 from __future__ import annotations
@@ -107,10 +111,13 @@ def _is_settled(hits: list[Hit], asked: int, wanted: int) -> bool:
 def _with_true_scores(engine: Engine, trim: Trim, query: HybridQuery, ids: frozenset[UUID]) -> dict[UUID, Candidate]:
     narrowing = Narrowing(ids=ids)
     asks = [Ask(vector=query.dense, narrowing=narrowing, limit=len(ids), with_payload=True)]
-    if query.sparse.indices:
-        asks.append(Ask(vector=query.sparse, narrowing=narrowing, limit=len(ids)))
-    by_meaning, *rest = engine.ask(trim, asks)
-    by_keyword = {hit.id: hit.score for hits in rest for hit in hits}
+    words = sorted(zip(query.sparse.indices, query.sparse.values, strict=True))
+    asks += [Ask(vector=SparseVector((i,), (v,)), narrowing=narrowing, limit=len(ids)) for i, v in words]
+    by_meaning, *by_word = engine.ask(trim, asks)
+    by_keyword: dict[UUID, float] = {}
+    for hits in by_word:
+        for hit in hits:
+            by_keyword[hit.id] = by_keyword.get(hit.id, 0.0) + hit.score
     return {hit.id: _candidate(trim, hit, by_keyword.get(hit.id, 0.0)) for hit in by_meaning}
 
 

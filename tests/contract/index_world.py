@@ -15,6 +15,7 @@ from core.principals import Principal, issue_asker, issue_principal_set, user
 
 SIZE = 8
 ME = user("t", "me")
+ONE_WORD = SparseVector((7,), (1.0,))
 EVERYTHING = (SearchLeg(sources=tuple(Source), limit=1000),)
 
 
@@ -82,7 +83,7 @@ def point(
 def query(
     *,
     dense: DenseVector | None = None,
-    sparse: SparseVector = SparseVector((7,), (1.0,)),
+    sparse: SparseVector = ONE_WORD,
     legs: tuple[SearchLeg, ...] = EVERYTHING,
     only_uris: tuple[str, ...] = (),
     created_until: int | None = None,

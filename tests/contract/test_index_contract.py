@@ -1,4 +1,4 @@
-"""What every index must do, on every adapter: Qdrant Edge, the client's local mode, a server where QDRANT_URL is set."""
+"""What every index must do: Qdrant Edge, the client's local mode, and a server where QDRANT_URL is set."""
 
 from __future__ import annotations
 
