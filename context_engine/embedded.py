@@ -32,6 +32,7 @@ from core.embedding.port import Embedder
 from core.errors import ConfigError
 from core.settings import Settings
 from fixtures.sandbox.server import SandboxServer
+from fixtures.sandbox.world_models import World
 from graph.db import Database
 from graph.migrate import migrate
 from graph.runs import RunStore
@@ -50,7 +51,7 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         self,
         *,
         data: Path,
-        world: Path | None = None,
+        world: Path | World | None = None,
         settings: Settings | None = None,
         overrides: dict[str, Any] | None = None,
         real_clock: bool = False,
@@ -88,7 +89,8 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         self._data.mkdir(parents=True, exist_ok=True)
         self._stack.enter_context(_owned(self._data))
         if self._world is not None:
-            worlds.forget_if_changed(self._world, self._data)
+            if isinstance(self._world, Path):
+                worlds.forget_if_changed(self._world, self._data)
             self._on_step("sandbox")
             self.sandbox = self._stack.enter_context(SandboxServer(self._world, self._data))
             self.settings = worlds.world_settings(self.sandbox, self._data, self._overrides)
