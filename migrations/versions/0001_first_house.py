@@ -113,6 +113,7 @@ STATEMENTS = (
         deleted_at timestamptz,
         noticed_at timestamptz,
         deletion_stated boolean NOT NULL DEFAULT false,
+        deletion_version text,
         index_cleared boolean NOT NULL DEFAULT true,
         title text NOT NULL DEFAULT '',
         title_folded text NOT NULL DEFAULT '',
@@ -132,6 +133,7 @@ STATEMENTS = (
         label text,
         deprecated boolean NOT NULL DEFAULT false,
         replaced_by text[] NOT NULL DEFAULT '{}',
+        replaced_by_keys text[] NOT NULL DEFAULT '{}',
         attributes jsonb NOT NULL DEFAULT '{}',
         body jsonb,
         chunk_digests text[] NOT NULL DEFAULT '{}'
@@ -139,11 +141,12 @@ STATEMENTS = (
     """,
     "CREATE INDEX items_scope ON items (scope)",
     "CREATE INDEX items_source ON items (source)",
-    "CREATE INDEX items_number ON items (number) WHERE number IS NOT NULL",
+    "CREATE INDEX items_number ON items (lower(number)) WHERE number IS NOT NULL",
     # Hashes, since titles and URLs may be longer than a B-tree entry.
     "CREATE INDEX items_title ON items USING hash (title_folded)",
     "CREATE INDEX items_container ON items USING hash (container_folded)",
     "CREATE INDEX items_url ON items USING hash (url_key)",
+    "CREATE INDEX items_replaced_by ON items USING gin (replaced_by_keys)",
     """
     CREATE INDEX items_behind ON items (uri) WHERE lifecycle <> 'deleted' AND
         (indexed_digest IS DISTINCT FROM digest OR indexed_scope IS DISTINCT FROM scope)

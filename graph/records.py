@@ -1,0 +1,265 @@
+"""Items as the record holds them: written by the ingestion plane, read under a trim (`graph.reading`).
+
+Life of an item: live ⇄ hidden (its source shows it no longer, nobody sees it) → deleted (a tombstone that keeps
+nothing but address, versions and times). An item counts for readers from when the index holds what the record says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from psycopg import Connection
+from psycopg.rows import DictRow
+
+from core.access import ScopeId
+from core.items import Chunk, Item, Source
+from graph import codec
+from graph.db import Database
+from graph.epoch import move_epoch
+from graph.reading import ItemReader
+from graph.reading import ItemRow as ItemRow
+from graph.versions import order
+from graph.writing import lock_items, write_item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upsert:
+    """What an upsert found. `outdated`: the record, or a tombstone, is newer; nothing was written."""
+
+    changed_content: bool = False
+    scope_changed: bool = False
+    new: bool = False
+    outdated: bool = False
+
+
+class ItemStore(ItemReader):
+    """Items, their chunks, links and names."""
+
+    def __init__(self, db: Database) -> None:
+        super().__init__(db)
+
+    def upsert(self, item: Item, chunks: Sequence[Chunk], *, at: datetime) -> Upsert:
+        """Bring the record to what `item` says, people edges and links with it, unless what is known is newer.
+
+        A deleted item comes back only where `item` is newer than its deletion (see `tombstone`), a hidden one at once.
+        The same content on the same scope writes nothing. `at` is our own time.
+        """
+
+        def work(connection: Connection[DictRow]) -> Upsert:
+            lock_items(connection, [item.uri])
+            old = connection.execute(
+                "SELECT lifecycle, digest, scope, version, modified_at, deleted_at, deletion_stated, deletion_version "
+                "FROM items WHERE uri = %s",
+                [item.uri],
+            ).fetchone()
+            if old is not None and _outdated(item, old):
+                return Upsert(outdated=True)
+            digest = item.digest
+            known = old is not None and old["lifecycle"] != "deleted"
+            same_content = known and old is not None and old["digest"] == digest
+            same_scope = known and old is not None and old["scope"] == item.scope
+            if not same_content:
+                write_item(connection, item, chunks, digest=digest, at=at)
+            elif old is not None and (not same_scope or old["lifecycle"] != "live" or old["version"] != item.version):
+                connection.execute(
+                    "UPDATE items SET scope = %s, lifecycle = 'live', reason = NULL, version = %s WHERE uri = %s",
+                    [item.scope, item.version, item.uri],
+                )
+            if known and old is not None and (not same_scope or old["lifecycle"] != "live"):
+                move_epoch(connection)
+            return Upsert(changed_content=not same_content, scope_changed=known and not same_scope, new=not known)
+
+        return self._db.retrying(work)
+
+    def digest_of(self, uri: str) -> tuple[str, ScopeId] | None:
+        """Digest and scope of an item that is not deleted."""
+        row = self._one("SELECT digest, scope FROM items WHERE uri = %s AND lifecycle <> 'deleted'", uri)
+        return (row["digest"], ScopeId(row["scope"])) if row else None
+
+    def is_current(self, uri: str, digest: str) -> bool:
+        """Whether the record holds exactly this content of the item."""
+        known = self.digest_of(uri)
+        return known is not None and known[0] == digest
+
+    def tombstone(
+        self,
+        uris: Collection[str],
+        *,
+        at: datetime,
+        reason: str,
+        stated: bool = True,
+        version: str | None = None,
+        deleted_at: datetime | None = None,
+    ) -> int:
+        """Delete items and everything that is derived from them, in one transaction; return how many there were.
+
+        `stated`: the source said so; then only a newer version brings an item back: newer than `version` or
+        `deleted_at` where the source told them, else than what we had. Otherwise it was concluded (a list lacks it, a
+        label forbids it), and being read again at the version we had will do. A stated deletion with a version or
+        time is kept for items that never came, too: they may be on their way.
+        """
+        names = sorted(set(uris))
+
+        def work(connection: Connection[DictRow]) -> int:
+            lock_items(connection, names)
+            values = {
+                "uris": names,
+                "at": at,
+                "reason": reason,
+                "stated": stated,
+                "version": version,
+                "deleted_at": deleted_at,
+            }
+            gone = [r["uri"] for r in connection.execute(_BURY, values).fetchall()]
+            for statement in _FORGET:
+                connection.execute(statement, [gone])
+            if stated:
+                connection.execute(_CONFIRM, values)
+                if version is not None or deleted_at is not None:
+                    connection.execute(_FORESTALL, values)
+            if gone:
+                move_epoch(connection)
+            return len(gone)
+
+        return self._db.retrying(work)
+
+    def hide(self, uri: str, reason: str, at: datetime) -> None:
+        """Show the item to nobody until it is read again: its source no longer shows it, and does not say why."""
+        self._change_life(uri, "live", "hidden", reason)
+
+    def unhide(self, uri: str) -> None:
+        """Show a hidden item again."""
+        self._change_life(uri, "hidden", "live", None)
+
+    def record_indexed(self, uri: str, digest: str) -> None:
+        """The index holds the item with this content on its present scope. Without effect where the record has moved
+        on meanwhile."""
+        with self._db.connection() as connection:
+            connection.execute(
+                "UPDATE items SET indexed_digest = digest, indexed_scope = scope "
+                "WHERE uri = %s AND lifecycle <> 'deleted' AND %s IN (digest, stored_digest)",
+                [uri, digest],
+            )
+
+    def record_removed(self, uris: Collection[str]) -> None:
+        """The index no longer holds these deleted items."""
+        with self._db.connection() as connection:
+            connection.execute(
+                "UPDATE items SET index_cleared = true WHERE uri = ANY(%s) AND lifecycle = 'deleted'", [sorted(uris)]
+            )
+
+    def not_indexed(self) -> Iterator[str]:
+        """Items with which the index is behind, deleted ones too (those have no `body`), by address."""
+        with self._db.connection() as connection:
+            rows = connection.execute(
+                """
+                SELECT uri FROM items WHERE lifecycle <> 'deleted' AND
+                    (indexed_digest IS DISTINCT FROM digest OR indexed_scope IS DISTINCT FROM scope)
+                UNION ALL SELECT uri FROM items WHERE NOT index_cleared
+                ORDER BY uri
+                """
+            ).fetchall()
+        return iter([r["uri"] for r in rows])
+
+    def forget_index(self) -> None:
+        """The index is empty or lost: every item is to be indexed again, and is shown again when it was."""
+        with self._db.connection() as connection:
+            connection.execute(
+                "UPDATE items SET indexed_digest = NULL, indexed_scope = NULL, index_cleared = true "
+                "WHERE indexed_digest IS NOT NULL OR NOT index_cleared"
+            )
+
+    def body(self, uri: str) -> tuple[Item, tuple[Chunk, ...]] | None:
+        """The item with its text, and its chunks, to build the index again; None where it is deleted or unknown."""
+        with self._db.connection() as connection:
+            row = connection.execute(
+                "SELECT body, scope FROM items WHERE uri = %s AND lifecycle <> 'deleted'", [uri]
+            ).fetchone()
+            if row is None:
+                return None
+            chunks = connection.execute("SELECT * FROM chunks WHERE uri = %s ORDER BY ordinal", [uri]).fetchall()
+        return codec.decode(row["body"], ScopeId(row["scope"])), tuple(_chunk(r) for r in chunks)
+
+    def uris(self, source: Source) -> set[str]:
+        """Items of a source that are not deleted, hidden ones too: what its own list is held against."""
+        with self._db.connection() as connection:
+            rows = connection.execute(
+                "SELECT uri FROM items WHERE source = %s AND lifecycle <> 'deleted'", [source.value]
+            ).fetchall()
+        return {r["uri"] for r in rows}
+
+    def _change_life(self, uri: str, before: str, after: str, reason: str | None) -> None:
+        def work(connection: Connection[DictRow]) -> None:
+            changed = connection.execute(
+                "UPDATE items SET lifecycle = %s, reason = %s WHERE uri = %s AND lifecycle = %s",
+                [after, reason, uri, before],
+            ).rowcount
+            if changed:
+                move_epoch(connection)
+
+        self._db.retrying(work)
+
+    def _one(self, statement: str, uri: str) -> DictRow | None:
+        with self._db.connection() as connection:
+            return connection.execute(statement, [uri]).fetchone()
+
+
+def _outdated(item: Item, old: DictRow) -> bool:
+    """Whether what is known is newer than `item`; what is deleted stays so unless `item` proves to be newer."""
+    if old["lifecycle"] != "deleted":
+        return order(item.version, item.modified_at, old["version"], old["modified_at"]) == -1
+    if not old["deletion_stated"]:
+        return order(item.version, item.modified_at, old["version"], old["modified_at"]) == -1
+    known_version = old["deletion_version"] or old["version"]
+    newer = order(item.version, item.modified_at, known_version, old["deleted_at"] or old["modified_at"]) == 1
+    if newer and old["deletion_version"] is None and old["deleted_at"] is not None and item.modified_at is not None:
+        # The deletion's own version is not known, so a higher number alone does not show that this came after it.
+        return bool(item.modified_at <= old["deleted_at"])
+    return not newer
+
+
+_BURY: Final = """
+    UPDATE items SET lifecycle = 'deleted', reason = %(reason)s, noticed_at = %(at)s, deleted_at = %(deleted_at)s,
+        deletion_stated = %(stated)s, deletion_version = %(version)s, index_cleared = false,
+        digest = NULL, stored_digest = NULL, indexed_digest = NULL, indexed_scope = NULL,
+        title = '', title_folded = '', url = '', url_key = '', created_at = NULL, validated_at = NULL,
+        author_name = NULL, author = NULL, owner_name = NULL, owner = NULL, state = NULL, container = '',
+        container_folded = '', number = NULL, label = NULL, replaced_by = '{}', replaced_by_keys = '{}',
+        attributes = '{}', body = NULL, chunk_digests = '{}'
+    WHERE uri = ANY(%(uris)s) AND lifecycle <> 'deleted' RETURNING uri
+"""
+_CONFIRM: Final = """
+    UPDATE items SET deletion_stated = true, deletion_version = coalesce(%(version)s, deletion_version),
+        deleted_at = coalesce(%(deleted_at)s, deleted_at)
+    WHERE uri = ANY(%(uris)s) AND lifecycle = 'deleted'
+"""
+_FORESTALL: Final = """
+    INSERT INTO items (uri, lifecycle, reason, source, kind, scope, version, ingested_at, noticed_at, deleted_at,
+        deletion_stated, deletion_version)
+    SELECT uri, 'deleted', %(reason)s, '', '', '', coalesce(%(version)s, ''), %(at)s, %(at)s, %(deleted_at)s, true,
+        %(version)s
+    FROM unnest(%(uris)s::text[]) AS uri
+    ON CONFLICT DO NOTHING
+"""
+_FORGET: Final = (
+    "DELETE FROM chunks WHERE uri = ANY(%s)",
+    "DELETE FROM item_aliases WHERE uri = ANY(%s)",
+    "DELETE FROM links WHERE uri = ANY(%s)",
+    "DELETE FROM edges WHERE uri = ANY(%s)",
+    "DELETE FROM glossary WHERE uri = ANY(%s)",
+    "DELETE FROM supersessions WHERE uri = ANY(%s)",
+)
+
+
+def _chunk(row: DictRow) -> Chunk:
+    return Chunk(
+        uri=row["uri"],
+        ordinal=row["ordinal"],
+        heading=tuple(row["heading"]),
+        text=row["text"],
+        embedded_text=row["embedded_text"],
+        part_uris=tuple(row["part_uris"]),
+    )

@@ -1,0 +1,151 @@
+"""Sync state: runs and how they ended, checkpoints, and items that failed and are to be tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from psycopg.rows import DictRow
+from psycopg.types.json import Jsonb
+
+from core.clock import Clock, SystemClock
+from core.items import Source
+from graph.db import Database, clean, clean_json
+
+RunState = Literal["complete", "partial", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One reader's run. `state` is `running` where it was cut short, or still runs."""
+
+    id: int
+    source: str
+    reader: str
+    started_at: datetime
+    finished_at: datetime | None
+    state: str
+    reason: str | None
+    counts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedItem:
+    """An item that could not be read or processed, since when, and how often it was tried."""
+
+    uri: str
+    source: str
+    reason: str
+    first_at: datetime
+    at: datetime
+    attempts: int
+
+
+class RunStore:
+    """Runs, checkpoints and failures of the sync."""
+
+    def __init__(self, db: Database, *, clock: Clock | None = None) -> None:
+        self._db = db
+        self._clock = clock or SystemClock()
+
+    def start(self, source: str, reader: str, item_source: Source | None = None) -> int:
+        """Begin a run and return its id. `item_source` is the source of the items that it reads, where `reader` is
+        not named after it."""
+        if item_source is None and reader in Source:
+            item_source = Source(reader)
+        with self._db.connection() as connection:
+            row = connection.execute(
+                "INSERT INTO runs (source, reader, item_source, started_at, state) "
+                "VALUES (%s, %s, %s, %s, 'running') RETURNING id",
+                [source, reader, item_source.value if item_source else None, self._clock.now()],
+            ).fetchone()
+        assert row is not None
+        return int(row["id"])
+
+    def finish(self, run: int, state: str, reason: str | None, counts: Mapping[str, int]) -> None:
+        """End a run as `complete`, `partial` or `failed`, with the reason where it isn't complete."""
+        with self._db.connection() as connection:
+            connection.execute(
+                "UPDATE runs SET finished_at = %s, state = %s, reason = %s, counts = %s WHERE id = %s",
+                [self._clock.now(), state, clean(reason) if reason else None, Jsonb(clean_json(dict(counts))), run],
+            )
+
+    def last(self, source: str | None = None) -> list[Run]:
+        """The latest run of each reader, of one source or all, by source and reader."""
+        with self._db.connection() as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT ON (source, reader) * FROM runs WHERE %(source)s::text IS NULL OR source = %(source)s "
+                "ORDER BY source, reader, id DESC",
+                {"source": source},
+            ).fetchall()
+        return [_run(r) for r in rows]
+
+    def synced_at(self) -> dict[Source, datetime]:
+        """When each source was last read to its end: by all of its readers, so the earliest of their last complete
+        runs. A source one of whose readers never came to its end is left out."""
+        with self._db.connection() as connection:
+            rows = connection.execute(
+                """
+                SELECT item_source, min(done) AS at, bool_and(done IS NOT NULL) AS whole FROM (
+                    SELECT item_source, source, reader, max(finished_at) FILTER (WHERE state = 'complete') AS done
+                    FROM runs WHERE item_source IS NOT NULL GROUP BY item_source, source, reader
+                ) readers GROUP BY item_source
+                """
+            ).fetchall()
+        return {Source(r["item_source"]): r["at"] for r in rows if r["whole"]}
+
+    def checkpoint(self, source: str, reader: str) -> dict[str, Any] | None:
+        """Where the reader goes on; None: from the beginning."""
+        with self._db.connection() as connection:
+            row = connection.execute(
+                "SELECT data FROM checkpoints WHERE source = %s AND reader = %s", [source, reader]
+            ).fetchone()
+        return dict(row["data"]) if row else None
+
+    def commit_checkpoint(self, source: str, reader: str, data: Mapping[str, Any]) -> None:
+        """Everything up to this checkpoint is in the stores."""
+        with self._db.connection() as connection:
+            connection.execute(
+                "INSERT INTO checkpoints (source, reader, data, at) VALUES (%s, %s, %s, %s) "
+                "ON CONFLICT (source, reader) DO UPDATE SET data = excluded.data, at = excluded.at",
+                [source, reader, Jsonb(clean_json(dict(data))), self._clock.now()],
+            )
+
+    def fail(self, source: str, uri: str, reason: str, at: datetime) -> None:
+        """Remember that an item could not be read or processed, and why."""
+        with self._db.connection() as connection:
+            connection.execute(
+                "INSERT INTO failures (uri, source, reason, first_at, at, attempts) VALUES (%s, %s, %s, %s, %s, 1) "
+                "ON CONFLICT (uri) DO UPDATE SET source = excluded.source, reason = excluded.reason, "
+                "at = excluded.at, attempts = failures.attempts + 1",
+                [clean(uri), source, clean(reason), at, at],
+            )
+
+    def clear_failure(self, uri: str) -> None:
+        """The item was read, or is gone."""
+        with self._db.connection() as connection:
+            connection.execute("DELETE FROM failures WHERE uri = %s", [clean(uri)])
+
+    def failures(self, source: str | None = None) -> list[FailedItem]:
+        """Items that failed and were not read since, of one source or all, by address."""
+        with self._db.connection() as connection:
+            rows = connection.execute(
+                "SELECT * FROM failures WHERE %(source)s::text IS NULL OR source = %(source)s ORDER BY uri",
+                {"source": source},
+            ).fetchall()
+        return [FailedItem(**r) for r in rows]
+
+
+def _run(row: DictRow) -> Run:
+    return Run(
+        id=row["id"],
+        source=row["source"],
+        reader=row["reader"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        state=row["state"],
+        reason=row["reason"],
+        counts=row["counts"],
+    )

@@ -1,0 +1,309 @@
+"""Scopes and their exact rules; works out what one asker may read, and is the only issuer of a Trim.
+
+A rule is one row: a revocation is obeyed by the next question, before any point in the index was rewritten. Three
+things besides the rule keep a scope shut: permissions of its source that are older than the revocation limit, a deny
+that names a container whose members are not fully known, and having gone from its source.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from psycopg import Connection
+from psycopg.rows import DictRow
+from psycopg.types.json import Jsonb
+
+from core.access import NOBODY, Scope, ScopeAcl, ScopeId, Trim, issue_trim
+from core.clock import Clock, SystemClock
+from core.errors import InvariantError
+from core.principals import Principal, PrincipalSet
+from graph.db import Database, clean, clean_json
+from graph.directory import unresolved_in
+from graph.epoch import move_epoch, read_epoch
+
+CACHED_TRIMS: Final = 1024
+_CACHED_RULES: Final = 8192
+_APPLY_LOCK: Final = 0x73636F706573
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeChange:
+    """What `apply` made of one scope: who an allow names now, under which version, and whether that is new."""
+
+    scope_id: ScopeId
+    allowed: tuple[Principal, ...]
+    acl_version: int
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeAccess:
+    """What a point of the scope must carry."""
+
+    allowed: tuple[Principal, ...]
+    acl_version: int
+
+
+class ScopeStore:
+    """Scopes. `revocation_limit` is how old the permissions of a source may be before its scopes close."""
+
+    def __init__(self, db: Database, *, revocation_limit: timedelta, wall_clock: Clock | None = None) -> None:
+        self._db = db
+        self._limit = revocation_limit
+        self._clock = wall_clock or SystemClock()
+        self._trims: OrderedDict[tuple[str, int, frozenset[str]], Trim] = OrderedDict()
+        self._rules: dict[str, ScopeAcl] = {}
+        self._lock = threading.Lock()
+
+    def apply(self, source: str, scopes: Iterable[Scope], *, complete: bool, at: datetime) -> list[ScopeChange]:
+        """Take over the scopes that `source` (a connector) lists, in one transaction.
+
+        `complete`: scopes of it that are not listed are nobody's from now on. Otherwise they stay as they are.
+        Returns what became of every scope listed or closed, in order of id. Raises InvariantError where another
+        source has a scope of that id.
+        """
+        listed = {s.id: s for s in scopes}
+
+        def work(connection: Connection[DictRow]) -> list[ScopeChange]:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [_APPLY_LOCK])
+            rows = connection.execute(
+                "SELECT id, origin, source, kind, name, label, attributes, acl_digest, acl_version FROM scopes "
+                "WHERE origin = %s OR id = ANY(%s)",
+                [source, sorted(listed)],
+            ).fetchall()
+            known = {ScopeId(r["id"]): r for r in rows}
+            changes = []
+            for scope_id in sorted(listed.keys() | known.keys()):
+                row, scope = known.get(scope_id), listed.get(scope_id)
+                if row is not None and row["origin"] != source:
+                    raise InvariantError(f"scope {scope_id} belongs to {row['origin']}, not to {source}")
+                if scope is not None:
+                    changes.append(_write(connection, source, scope, row, at))
+                elif complete and row is not None:
+                    changes.append(_write(connection, source, _closed(row), row, at))
+            if any(c.changed for c in changes):
+                move_epoch(connection)
+            return changes
+
+        return self._db.retrying(work)
+
+    def touch(self, source: str, at: datetime) -> None:
+        """A pass over the permissions of `source` came to a good end at `at` (wall clock)."""
+        with self._db.connection() as connection:
+            connection.execute(
+                "INSERT INTO permission_syncs (source, at) VALUES (%s, %s) "
+                "ON CONFLICT (source) DO UPDATE SET at = greatest(permission_syncs.at, excluded.at)",
+                [source, at],
+            )
+
+    def ages(self) -> dict[str, datetime | None]:
+        """When the permissions of each source were last read to their end; None: never."""
+        with self._db.connection() as connection:
+            rows = connection.execute(
+                "SELECT source, s.at FROM (SELECT origin AS source FROM scopes UNION SELECT source FROM "
+                "permission_syncs) known LEFT JOIN permission_syncs s USING (source) ORDER BY source"
+            ).fetchall()
+        return {r["source"]: r["at"] for r in rows}
+
+    def pending(self) -> list[tuple[ScopeId, tuple[Principal, ...], int]]:
+        """Scopes whose rule has not reached the index: id, who to write there, and under which version."""
+        with self._db.connection() as connection:
+            rows = connection.execute(
+                "SELECT id, allowed, acl_version FROM scopes WHERE indexed_version <> acl_version ORDER BY id"
+            ).fetchall()
+        return [(ScopeId(r["id"]), _names(r["allowed"]), r["acl_version"]) for r in rows]
+
+    def mark_indexed(self, scope_id: ScopeId, acl_version: int) -> None:
+        """Every point of the scope carries the rule of that version. Says nothing where the rule moved on meanwhile:
+        it stays pending, and whoever may still stand in the index stays remembered."""
+        with self._db.connection() as connection:
+            connection.execute(
+                "UPDATE scopes SET indexed_version = acl_version, indexed_allowed = allowed "
+                "WHERE id = %s AND acl_version = %s",
+                [scope_id, acl_version],
+            )
+
+    def get(self, scope_id: ScopeId) -> Scope | None:
+        """The scope with its rule; None where there is none of that id."""
+        with self._db.connection() as connection:
+            row = connection.execute("SELECT * FROM scopes WHERE id = %s", [scope_id]).fetchone()
+        if row is None:
+            return None
+        return Scope(
+            id=scope_id,
+            source=row["source"],
+            kind=row["kind"],
+            name=row["name"],
+            acl=ScopeAcl.from_json(row["acl"]),
+            label=row["label"],
+            attributes=row["attributes"],
+        )
+
+    def acls(self, ids: Iterable[ScopeId]) -> dict[ScopeId, ScopeAcl]:
+        """Rules by scope; a scope that is not there is left out (nobody's)."""
+        with self._db.connection() as connection:
+            rows = connection.execute("SELECT id, acl FROM scopes WHERE id = ANY(%s)", [sorted(ids)]).fetchall()
+        return {ScopeId(r["id"]): ScopeAcl.from_json(r["acl"]) for r in rows}
+
+    def access_of(self, scope_id: ScopeId) -> ScopeAccess | None:
+        """What a point of the scope must carry now; None where there is no such scope."""
+        with self._db.connection() as connection:
+            row = connection.execute("SELECT allowed, acl_version FROM scopes WHERE id = %s", [scope_id]).fetchone()
+        return ScopeAccess(_names(row["allowed"]), row["acl_version"]) if row else None
+
+    def epoch(self) -> int:
+        """The access epoch: moves with every change of rules, memberships and what is deleted."""
+        with self._db.connection() as connection:
+            return read_epoch(connection)
+
+    def trim_for(self, principals: PrincipalSet) -> Trim:
+        """Work out what the asker may read, all of it from one snapshot of the database.
+
+        Cached by principal set, epoch and the sources whose permissions are fresh enough right now, so neither a
+        change nor the mere passing of time is missed. Raises StoreUnavailableError.
+        """
+        with self._db.connection() as connection:
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            epoch = read_epoch(connection)
+            fresh = self._fresh(connection)
+            key = (principals.digest, epoch, fresh)
+            with self._lock:
+                known = self._trims.get(key)
+            if known is not None:
+                # The same set may come through another agent: the proof of who asks is never the cached one.
+                return issue_trim(
+                    principals,
+                    matching=known.matching,
+                    blocked=known.blocked,
+                    readable=known.readable,
+                    epoch=known.epoch,
+                )
+            trim = self._work_out(connection, principals, epoch, fresh)
+        with self._lock:
+            self._trims[key] = trim
+            self._trims.move_to_end(key)
+            while len(self._trims) > CACHED_TRIMS:
+                self._trims.popitem(last=False)
+        return trim
+
+    def _fresh(self, connection: Connection[DictRow]) -> frozenset[str]:
+        """Sources whose permissions are no older than the limit. A time that lies further ahead than the limit comes
+        from a wrong clock, and proves nothing."""
+        now = self._clock.now()
+        rows = connection.execute("SELECT source, at FROM permission_syncs").fetchall()
+        return frozenset(r["source"] for r in rows if -self._limit <= now - r["at"] <= self._limit)
+
+    def _work_out(
+        self, connection: Connection[DictRow], principals: PrincipalSet, epoch: int, fresh: frozenset[str]
+    ) -> Trim:
+        mine = principals.principals
+        unresolved = unresolved_in(connection)
+        # Whoever passes a rule is named by its `allowed`, so no other scope can be readable or match in the index.
+        rows = connection.execute(
+            "SELECT id, origin, acl, acl_digest, allowed, indexed_allowed, denied FROM scopes "
+            "WHERE allowed && %(mine)s::text[] OR indexed_allowed && %(mine)s::text[]",
+            {"mine": sorted(mine)},
+        ).fetchall()
+        readable: list[ScopeId] = []
+        blocked: list[ScopeId] = []
+        matching = set[str]()
+        for row in rows:
+            matching.update(mine.intersection(row["allowed"]), mine.intersection(row["indexed_allowed"]))
+            opens = (
+                row["origin"] in fresh
+                and unresolved.isdisjoint(row["denied"])
+                and self._rule(row["acl_digest"], row["acl"]).permits(mine)
+            )
+            (readable if opens else blocked).append(ScopeId(row["id"]))
+        return issue_trim(
+            principals,
+            matching=[Principal(x) for x in matching],
+            blocked=blocked,
+            readable=readable,
+            epoch=epoch,
+        )
+
+    def _rule(self, digest: str, acl: Any) -> ScopeAcl:
+        known = self._rules.get(digest)
+        if known is None:
+            if len(self._rules) >= _CACHED_RULES:
+                self._rules = {}
+            known = self._rules[digest] = ScopeAcl.from_json(acl)
+        return known
+
+
+def _write(
+    connection: Connection[DictRow], source: str, scope: Scope, row: DictRow | None, at: datetime
+) -> ScopeChange:
+    allowed = tuple(sorted(scope.acl.allowed_principals()))
+    values = {
+        "id": scope.id,
+        "origin": source,
+        "source": scope.source,
+        "kind": scope.kind,
+        "name": clean(scope.name),
+        "label": scope.label,
+        "attributes": Jsonb(clean_json(dict(scope.attributes))),
+        "acl": Jsonb(scope.acl.to_json()),
+        "acl_digest": scope.acl.digest,
+        "allowed": list(allowed),
+        "denied": sorted(scope.acl.denied_principals()),
+        "at": at,
+    }
+    if row is None:
+        # Nothing of the scope is in the index yet, but items may come before the first payload rewrite.
+        connection.execute(_INSERT, values)
+        return ScopeChange(scope.id, allowed, 1, True)
+    if row["acl_digest"] == values["acl_digest"]:
+        connection.execute(_DESCRIBE, values)
+        return ScopeChange(scope.id, allowed, row["acl_version"], False)
+    updated = connection.execute(_UPDATE, values).fetchone()
+    assert updated is not None
+    return ScopeChange(scope.id, allowed, updated["acl_version"], True)
+
+
+def _closed(row: DictRow) -> Scope:
+    """A scope that its source no longer lists, as it is kept: nobody's."""
+    return Scope(
+        id=ScopeId(row["id"]),
+        source=row["source"],
+        kind=row["kind"],
+        name=row["name"],
+        acl=NOBODY,
+        label=row["label"],
+        attributes=row["attributes"],
+    )
+
+
+_INSERT: Final = """
+    INSERT INTO scopes (id, origin, source, kind, name, label, attributes, acl, acl_digest, acl_version, allowed,
+        denied, indexed_allowed, changed_at)
+    VALUES (%(id)s, %(origin)s, %(source)s, %(kind)s, %(name)s, %(label)s, %(attributes)s, %(acl)s, %(acl_digest)s, 1,
+        %(allowed)s, %(denied)s, %(allowed)s, %(at)s)
+"""
+
+_DESCRIBE: Final = """
+    UPDATE scopes SET source = %(source)s, kind = %(kind)s, name = %(name)s, label = %(label)s,
+        attributes = %(attributes)s
+    WHERE id = %(id)s AND (source, kind, name, label, attributes)
+        IS DISTINCT FROM (%(source)s, %(kind)s, %(name)s, %(label)s, %(attributes)s)
+"""
+
+# Points may carry any list of names that was current since the last full rewrite: they stay remembered until then.
+_UPDATE: Final = """
+    UPDATE scopes SET source = %(source)s, kind = %(kind)s, name = %(name)s, label = %(label)s,
+        attributes = %(attributes)s, acl = %(acl)s, acl_digest = %(acl_digest)s, denied = %(denied)s,
+        allowed = %(allowed)s,
+        indexed_allowed = ARRAY(SELECT DISTINCT x FROM unnest(indexed_allowed || allowed || %(allowed)s::text[]) x),
+        acl_version = acl_version + 1, changed_at = %(at)s
+    WHERE id = %(id)s RETURNING acl_version
+"""
+
+
+def _names(names: Iterable[str]) -> tuple[Principal, ...]:
+    return tuple(Principal(x) for x in names)

@@ -1,0 +1,56 @@
+"""The one condition under which the query plane sees a row, and the folding under which it looks things up."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from typing import Any, Final, LiteralString
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from psycopg.sql import SQL, Composed
+
+from core.access import Trim
+from core.errors import InvariantError
+
+# `i` is the item that a row is, or hangs on as its evidence. An item counts from when the index holds what the record
+# says; a hidden one (missing or unreadable at its source) does not count until it was read again.
+VISIBLE: Final = SQL("i.lifecycle = 'live' AND i.indexed_digest = i.digest AND i.scope = ANY(%(readable)s)")
+
+
+def trimmed(statement: LiteralString, **others: LiteralString) -> Composed:
+    """A statement with the condition at its `{visible}`, which it must have."""
+    if "{visible}" not in statement:
+        raise InvariantError("a read of the query plane without its trim")
+    return SQL(statement).format(visible=VISIBLE, **{name: SQL(text) for name, text in others.items()})
+
+
+def seen_by(trim: Trim, **values: Any) -> dict[str, Any]:
+    """Parameters of a statement that holds `VISIBLE`."""
+    return {"readable": sorted(trim.readable), **values}
+
+
+def fold(text: str) -> str:
+    """The form in which names meet: composed, without case, spaces at the ends or runs of them."""
+    return " ".join(unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).split())
+
+
+def url_key(url: str) -> str:
+    """The form in which URLs meet: percent signs read, fragment and order of parameters set aside."""
+    try:
+        parts = urlsplit(url.strip())
+        query = sorted(parse_qsl(parts.query, keep_blank_values=True))
+    except ValueError:
+        return fold(url)
+    asked = "&".join(f"{k}={v}" for k, v in query)
+    host = parts.netloc.rpartition("@")[2]
+    return fold(f"{parts.scheme}://{host}{unquote(parts.path).rstrip('/')}{'?' if asked else ''}{asked}")
+
+
+def looks_like_url(text: str) -> bool:
+    """Whether a name is a web address."""
+    return text.strip().lower().startswith(("http://", "https://"))
+
+
+def folded(texts: Iterable[str]) -> list[str]:
+    """Each text folded; web addresses as URL keys."""
+    return [url_key(t) if looks_like_url(t) else fold(t) for t in texts]
