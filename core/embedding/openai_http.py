@@ -21,7 +21,7 @@ from core.index.port import DenseVector
 _GRID: Final = 2.0**20
 
 
-class OpenAiHttpEmbedder:
+class OpenAIEmbedder:
     """See Embedder. `base_url` is what stands before `/embeddings`; its query string (Azure's api-version) is kept.
 
     Tokens are counted by an estimate that errs on the large side, since the server's tokenizer is not at hand: a
@@ -33,10 +33,10 @@ class OpenAiHttpEmbedder:
 
     def __init__(
         self,
-        *,
         base_url: str,
         model: str,
-        key: str | None = None,
+        *,
+        api_key: str | None = None,
         azure: bool = False,
         window: int = 512,
         size: int | None = None,
@@ -51,7 +51,7 @@ class OpenAiHttpEmbedder:
             raise ConfigError("not an http(s) URL", where="embedder_url", mend="For example http://127.0.0.1:11434/v1")
         path = url.path.rstrip("/")
         self._url = url if path.endswith("/embeddings") else url.copy_with(path=f"{path}/embeddings")
-        self._headers = {} if key is None else {"api-key": key} if azure else {"authorization": f"Bearer {key}"}
+        self._headers = _key_header(api_key, azure)
         self._model = model
         self._window = window
         self._size = size
@@ -135,6 +135,12 @@ class OpenAiHttpEmbedder:
                 raise StoreUnavailableError("embedder", f"{raw.size} dimensions instead of {self._size}")
         rounded = np.round(raw / length * _GRID) / _GRID
         return (rounded / np.linalg.norm(rounded)).astype(np.float32)
+
+
+def _key_header(key: str | None, azure: bool) -> dict[str, str]:
+    if not key:
+        return {}
+    return {"api-key": key} if azure else {"authorization": f"Bearer {key}"}
 
 
 def _seconds(header: str | None) -> float:

@@ -58,15 +58,15 @@ class SentenceTransformersEmbedder:
     does not wait for the rest of a batch of documents.
     """
 
-    def __init__(self, folder: Path | None = None, *, threads: int = 1) -> None:
-        self._folder = folder or installed_model()
+    def __init__(self, folder: Path | str | None = None, *, threads: int = 1) -> None:
+        self._folder = Path(folder) if folder else installed_model()
         if not (self._folder / "modules.json").is_file():
             raise ConfigError(
                 "there is no sentence-transformers model here (no modules.json)",
                 where=str(self._folder),
                 mend="Set embedder_model to the folder of a model, or leave it out for the installed one",
             )
-        self._name = f"{_PACKAGE_NAME if folder is None else self._folder.name}@{_revision(self._folder)}"
+        self._name = f"{self._folder.name if folder else _PACKAGE_NAME}@{_revision(self._folder)}"
         self._threads = threads
         self._turns = Turns()
         self._loading = threading.Lock()

@@ -39,12 +39,12 @@ _PAGE: Final = 1000
 class EdgeIndex:
     """Opens (or makes) the index in `folder`; `reader` for the query plane, `writer` for ingestion.
 
-    `model` and `size` are the embedder's. Raises ConfigError where the folder was written with others, and
+    `embedder` is its name and `size` its number of dimensions. Raises ConfigError where the folder was written with others, and
     StoreUnavailableError where another process owns it.
     """
 
-    def __init__(self, folder: Path, *, model: str, size: int) -> None:
-        self._shard = _Shard(folder, model=model, size=size)
+    def __init__(self, folder: Path, *, embedder: str, size: int) -> None:
+        self._shard = _Shard(folder, embedder=embedder, size=size)
         self.reader = EdgeReader(self._shard)
         self.writer = EdgeWriter(self._shard)
 
@@ -198,12 +198,12 @@ class EdgeWriter:
 class _Shard:
     """The engine's handle, used by one thread at a time in the process that opened it."""
 
-    def __init__(self, folder: Path, *, model: str, size: int) -> None:
+    def __init__(self, folder: Path, *, embedder: str, size: int) -> None:
         self._lock = threading.RLock()
         self.size = size
         self.dialect = filters.EdgeDialect()
         self._pid = os.getpid()
-        self._folder = EdgeFolder(folder, model=model, size=size)
+        self._folder = EdgeFolder(folder, embedder=embedder, size=size)
         try:
             self._engine: q.EdgeShard | None = _open(self._folder, size)
         except BaseException:

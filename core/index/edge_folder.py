@@ -20,11 +20,11 @@ class EdgeFolder:
     The engine has a lock of its own, but not in every mode, and its message names no owner.
     """
 
-    def __init__(self, path: Path, *, model: str, size: int) -> None:
+    def __init__(self, path: Path, *, embedder: str, size: int) -> None:
         self.path = path
         self.shard = path / "shard"
         self._about = path / "index.json"
-        self._identity = {"format": _FORMAT, "model": model, "size": size}
+        self._identity = {"format": _FORMAT, "embedder": embedder, "size": size}
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock: int | None = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -104,4 +104,4 @@ _REBUILD: Final = "Set the embedder back, or remove the folder so that the index
 def _told(identity: object) -> str:
     if not isinstance(identity, dict):
         return "something else"
-    return f"model {identity.get('model')}, {identity.get('size')} dimensions, format {identity.get('format')}"
+    return f"embedder {identity.get('embedder')}, {identity.get('size')} dimensions, format {identity.get('format')}"

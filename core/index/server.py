@@ -38,15 +38,17 @@ class ServerConnection:
     """A client with one key for one collection. Made from a URL, or from a client that exists (local mode).
 
     Nothing is sent before the first call, so that a server that is down stops a request and not the start-up.
-    `model` and `size` are the embedder's; ConfigError where the collection was written with others.
+    `embedder` is its name and `size` its number of dimensions; ConfigError where the collection was written with
+    others. Where there is no collection, the first call makes one if it may `create`.
     """
 
     def __init__(
         self,
         *,
         collection: str,
-        model: str,
+        embedder: str,
         size: int,
+        create: bool = False,
         url: str | None = None,
         api_key: str | None = None,
         client: Any = None,
@@ -58,17 +60,18 @@ class ServerConnection:
         self.dialect = filters.ServerDialect()
         self.collection = collection
         self.size = size
-        self._identity = {"model": model, "size": size, "format": 1}
+        self._identity = {"embedder": embedder, "size": size, "format": 1}
         self._client = client or QdrantClient(url=url, api_key=api_key, timeout=timeout, check_compatibility=False)
+        self._create_if_missing = create
         self._lock = threading.Lock()
         self._checked = False
 
-    def run(self, call: Callable[[Any], T], *, create: bool = False) -> T:
+    def run(self, call: Callable[[Any], T]) -> T:
         """Call the server, with its errors turned into ours."""
         try:
             with self._lock:
                 if not self._checked:
-                    self._check(create)
+                    self._check()
                     self._checked = True
             return call(self._client)
         except ContextEngineError:
@@ -80,9 +83,9 @@ class ServerConnection:
         """Let go of the connections."""
         self._client.close()
 
-    def _check(self, create: bool) -> None:
+    def _check(self) -> None:
         if not self._client.collection_exists(self.collection):
-            if not create:
+            if not self._create_if_missing:
                 raise StoreUnavailableError(
                     "qdrant", f"there is no collection {self.collection!r} yet", mend="Run a first sync"
                 )
@@ -107,6 +110,29 @@ class ServerConnection:
             self._client.create_payload_index(self.collection, field, m.PayloadSchemaType.KEYWORD, wait=True)
         for field in filters.INTEGER_FIELDS:
             self._client.create_payload_index(self.collection, field, m.PayloadSchemaType.INTEGER, wait=True)
+
+
+class ServerIndex:
+    """Both sides over one connection; with `read_only` the key can't write, and no collection is made."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self.reader = ServerReader(connection)
+        self.writer = ServerWriter(connection)
+
+    @classmethod
+    def connect(
+        cls, url: str, *, api_key: str | None, collection: str, size: int, embedder: str, read_only: bool = False
+    ) -> ServerIndex:
+        """Name a server; nothing is sent before the first call."""
+        return cls(
+            ServerConnection(
+                url=url, api_key=api_key, collection=collection, size=size, embedder=embedder, create=not read_only
+            )
+        )
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self.writer.close()
 
 
 class ServerReader:
@@ -177,7 +203,7 @@ class ServerReader:
 
 
 class ServerWriter:
-    """Privileged writing; see IndexWriter. Makes the collection where there is none.
+    """Privileged writing; see IndexWriter.
 
     Every write waits until it can be seen. The server writes its log before it answers, so `flush` has nothing to do.
     """
@@ -236,7 +262,7 @@ class ServerWriter:
 
     def count_points(self) -> int:
         """See IndexWriter."""
-        return self._connection.run(lambda c: int(c.count(self._connection.collection, exact=True).count), create=True)
+        return self._connection.run(lambda c: int(c.count(self._connection.collection, exact=True).count))
 
     def flush(self) -> None:
         """See IndexWriter; what the server has acknowledged is in its log."""
@@ -246,9 +272,7 @@ class ServerWriter:
         self._connection.close()
 
     def _update(self, operations: list[Any]) -> None:
-        self._connection.run(
-            lambda c: c.batch_update_points(self._connection.collection, operations, wait=True), create=True
-        )
+        self._connection.run(lambda c: c.batch_update_points(self._connection.collection, operations, wait=True))
 
     def _set_payload(self, found: Any, payload: dict[str, Any]) -> None:
         m = self._connection.models
@@ -272,8 +296,7 @@ class ServerWriter:
                     offset=at,
                     with_payload=payload,
                     with_vectors=vectors,
-                ),
-                create=True,
+                )
             )
             yield from records
             if offset is None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from core.embedding.cache import CachingEmbedder
-from core.embedding.openai_http import OpenAiHttpEmbedder
+from core.embedding.openai_http import OpenAIEmbedder
 from core.embedding.port import Embedder
 from core.embedding.sentence_transformers import SentenceTransformersEmbedder, installed_model
 from core.embedding.turns import Turns
@@ -86,7 +86,7 @@ def embedder(
     request: pytest.FixtureRequest, model: SentenceTransformersEmbedder, server: EmbeddingServer, tmp_path: Path
 ) -> Iterator[Embedder]:
     if request.param == "openai":
-        http = OpenAiHttpEmbedder(base_url=f"{server.url}/v1", model="minilm", window=256)
+        http = OpenAIEmbedder(base_url=f"{server.url}/v1", model="minilm", window=256)
         yield http
         http.close()
     elif request.param == "cache":
@@ -212,9 +212,9 @@ def test_the_cache_asks_once_for_a_text_and_answers_with_the_same_bits(
 
 
 def test_one_text_goes_in_a_request_with_the_key_where_the_server_wants_it(server: EmbeddingServer) -> None:
-    plain = OpenAiHttpEmbedder(base_url=f"{server.url}/v1/", model="m", key="k1")
-    azure = OpenAiHttpEmbedder(
-        base_url=f"{server.url}/openai/deployments/d?api-version=2024-02-01", model="m", key="k2", azure=True
+    plain = OpenAIEmbedder(base_url=f"{server.url}/v1/", model="m", api_key="k1")
+    azure = OpenAIEmbedder(
+        base_url=f"{server.url}/openai/deployments/d?api-version=2024-02-01", model="m", api_key="k2", azure=True
     )
     plain.embed_documents(["a", "b"])
     azure.embed_query("c")
@@ -250,7 +250,7 @@ def test_an_answer_that_is_no_embedding_is_an_error_of_ours(
     server: EmbeddingServer, status: int, content: Any, error: type[Exception]
 ) -> None:
     server.answer = lambda: (status, content)
-    embedder = OpenAiHttpEmbedder(base_url=server.url, model="m", key="secret-key")
+    embedder = OpenAIEmbedder(base_url=server.url, model="m", api_key="secret-key")
     with pytest.raises(error) as caught:
         embedder.embed_query("a")
     assert "secret-key" not in str(caught.value)
@@ -263,7 +263,7 @@ def test_an_answer_that_is_no_embedding_is_an_error_of_ours(
 def test_a_server_that_is_not_there_or_no_url_is_told() -> None:
     client = httpx.Client(timeout=1)
     with pytest.raises(StoreUnavailableError):
-        OpenAiHttpEmbedder(base_url="http://127.0.0.1:9/v1", model="m", client=client).embed_query("a")
+        OpenAIEmbedder(base_url="http://127.0.0.1:9/v1", model="m", client=client).embed_query("a")
     client.close()
     with pytest.raises(ConfigError):
-        OpenAiHttpEmbedder(base_url="localhost:11434", model="m")
+        OpenAIEmbedder(base_url="localhost:11434", model="m")

@@ -43,7 +43,7 @@ def make_index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
 
     def make() -> Opened:
         if request.param == "edge":
-            edge = EdgeIndex(tmp_path / uuid.uuid4().hex, model="m", size=w.SIZE)
+            edge = EdgeIndex(tmp_path / uuid.uuid4().hex, embedder="m", size=w.SIZE)
             opened.append(edge)
             return Opened("edge", edge.reader, edge.writer)
         from qdrant_client import QdrantClient
@@ -52,8 +52,9 @@ def make_index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
         name = f"contract-{uuid.uuid4().hex}"
         connection = ServerConnection(
             collection=name,
-            model="m",
+            embedder="m",
             size=w.SIZE,
+            create=True,
             client=client,
             url=os.environ.get("QDRANT_URL"),
             api_key=os.environ.get("QDRANT_API_KEY"),
@@ -364,25 +365,25 @@ def test_a_copy_that_may_not_be_read_leaves_the_other_copy_alone(index: Opened) 
 
 def test_the_wrong_model_is_told_at_once(index: Opened, tmp_path: Path) -> None:
     if index.kind == "edge":
-        EdgeIndex(tmp_path / "i", model="one", size=w.SIZE).close()
+        EdgeIndex(tmp_path / "i", embedder="one", size=w.SIZE).close()
         for model, size in (("two", w.SIZE), ("one", 4)):
             with pytest.raises(ConfigError, match="written with"):
-                EdgeIndex(tmp_path / "i", model=model, size=size)
+                EdgeIndex(tmp_path / "i", embedder=model, size=size)
         return
     holder: Any = index.reader
     connection = holder._connection
-    other = ServerConnection(collection=connection.collection, model="two", size=w.SIZE, client=connection._client)
+    other = ServerConnection(collection=connection.collection, embedder="two", size=w.SIZE, client=connection._client)
     with pytest.raises(ConfigError, match="written with"):
         ServerReader(other).ping()
 
 
 def test_a_closed_or_missing_index_is_an_unavailable_store(tmp_path: Path) -> None:
-    edge = EdgeIndex(tmp_path / "i", model="m", size=w.SIZE)
+    edge = EdgeIndex(tmp_path / "i", embedder="m", size=w.SIZE)
     edge.close()
     edge.close()
     with pytest.raises(StoreUnavailableError, match="closed"):
         edge.reader.ping()
-    nobody = ServerConnection(collection="c", model="m", size=w.SIZE, url="http://127.0.0.1:9", timeout=1)
+    nobody = ServerConnection(collection="c", embedder="m", size=w.SIZE, url="http://127.0.0.1:9", timeout=1)
     with pytest.raises(StoreUnavailableError):
         ServerReader(nobody).ping()
     nobody.close()
