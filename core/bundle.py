@@ -134,6 +134,9 @@ class Evidence(_Model):
     superseded_by: str | None = Field(default=None, description="ctx:// address of what replaces it")
     supersession: str | None = Field(default=None, description="declared, or mined with a confidence")
     via: str | None = Field(default=None, description="how a linked neighbour got here")
+    flags: tuple[str, ...] = Field(
+        default=(), description="instruction_like: its text speaks to a machine; date_in_future: a time is yet to come"
+    )
     trust: Literal["untrusted"] = "untrusted"
     access: tuple[str, ...] = Field(description="the asker's principals through which it may be read")
     snippet: str

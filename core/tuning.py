@@ -131,6 +131,8 @@ class Tuning:
     teammates_item: float = 1.04
     own_container: float = 1.04
     focus_container: float = 1.06
+    # A channel given as focus narrows the question to it, all but strictly.
+    focus_channel: float = 1.4
     proximity_cap: float = 1.18
 
     # --- intent -----------------------------------------------------------------------------------------------

@@ -139,6 +139,28 @@ class DirectoryStore:
             ).fetchall()
         return frozenset(Principal(r["member"]) for r in rows)
 
+    def closeness(self, principal: Principal) -> dict[Principal, float]:
+        """How closely people share a roster with this one, 0 to 1: two of the number of people in the smallest one
+        (1 for a pair, 0.5 for a team of four). Large rosters, which bind nobody, are left out as in `teammates`."""
+        with self._db.connection() as connection:
+            rows = connection.execute(
+                """
+                WITH rosters AS (
+                    SELECT DISTINCT container FROM memberships
+                    WHERE member = %(who)s AND split_part(container, ':', 1) IN ('group', 'ado', 'team', 'channel')
+                ), people_of AS (
+                    SELECT DISTINCT m.container, m.member
+                    FROM memberships m JOIN rosters USING (container) WHERE m.member LIKE 'user:%%'
+                ), sized AS (
+                    SELECT container, count(*) AS people FROM people_of GROUP BY container HAVING count(*) <= %(limit)s
+                )
+                SELECT member, min(people) AS people FROM people_of JOIN sized USING (container)
+                WHERE member <> %(who)s GROUP BY member ORDER BY member
+                """,
+                {"who": principal, "limit": ROSTER_LIMIT},
+            ).fetchall()
+        return {Principal(r["member"]): min(1.0, 2 / int(r["people"])) for r in rows}
+
     def containers_of(self, principal: Principal) -> dict[Principal, str]:
         """Names of the containers that the principal is in, directly or not; those without a name are left out."""
         with self._db.connection() as connection:

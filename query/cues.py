@@ -73,8 +73,8 @@ _HISTORICAL = (
 
 _STATUS = (
     r"\bstatus\b|\bprogress\b|\bhow far\b|\bstate of\b",
-    r"\b(?:is|are|has|have) .{1,80}\b(?:done|finished|fixed|solved|resolved|ready|live|merged|released|deployed|blocked|"
-    r"open|closed|started|being worked on)\b",
+    r"\b(?:is|are|has|have) .{1,80}\b(?:done|finished|fixed|solved|resolved|ready|live|merged|released|deployed)\b",
+    r"\b(?:is|are|has|have) .{1,80}\b(?:blocked|open|closed|started|being worked on)\b",
     r"\b(?:still|anything) (?:open|blocked|failing|broken|down)\b",
     r"\bwhat(?:'s| is| are) .{0,40}\b(?:going on|happening|left to do|open|blocking|outstanding|planned)\b",
     r"\bwhat happened\b|\bany news\b|\blatest on\b",
@@ -91,7 +91,8 @@ _PROCEDURAL = (
     r"\bwhat (?:do|should|must|can) (?:i|we|you|one) (?:need|have|do|use|change)\b",
     r"\bwhat to do\b|\bsteps? (?:to|for)\b|\bprocedure\b|\bguide\b|\bhow-?to\b|\binstructions?\b|\bchecklist\b",
     r"\bi (?:need|want|have|would like|am trying|try) to\b|\bwe (?:need|want|have) to\b",
-    r"\bhoe (?:kan|kun|moet|doe|maak|werk|vraag|zet|krijg|sluit|ga|start|lever|los|meld|voer|leg|stel|\w+ (?:ik|je|we))\b",
+    r"\bhoe (?:kan|kun|moet|doe|maak|werk|vraag|zet|krijg|sluit|ga|start|lever|los|meld|voer|leg|stel)\b",
+    r"\bhoe \w+ (?:ik|je|we)\b",
     r"\bwaar (?:kan|kun|moet|doe|vind|meld|vraag) (?:ik|je|we|men)\b",
     r"\bwat (?:moet|kan|heb) (?:ik|je|we)\b|\bwat te doen\b|\bstappen(?:plan)?\b|\bhandleiding\b|\bwerkwijze\b",
     r"\bik (?:moet|wil|zou)\b|\bwe (?:moeten|willen)\b",
@@ -113,7 +114,8 @@ INTENTS: Final[tuple[tuple[Intent, tuple[re.Pattern[str], ...]], ...]] = tuple(
 # "what is X?", "wat is X?": a definition only where X is a term (an abbreviation, or one known to the asker).
 SHORT_WHAT: Final = re.compile(
     r"^\W*(?:(?:and|so|hey|hi|hello|please|en|dus)\W+)*(?:what(?:'s| is| are)|whats|wat (?:is|zijn)|wat's)\s+"
-    r"(?:an? |the |een |de |het |our |onze |ons )?(?P<term>[^?!]{1,60}?)\s*(?:\bagain\b|\bhere\b|\bprecies\b|\bhier\b)?\s*[?!.]*\s*$"
+    r"(?:an? |the |een |de |het |our |onze |ons )?(?P<term>[^?!]{1,60}?)\s*"
+    r"(?:\bagain\b|\bhere\b|\bprecies\b|\bhier\b)?\s*[?!.]*\s*$"
 )
 
 # Words that make a question one about the present whatever else it says.
@@ -123,161 +125,23 @@ PRESENT: Final = re.compile(
 )
 
 # Words that only one of the two languages has (function words), for telling them apart.
-DUTCH_WORDS: Final = frozenset(
-    [
-        "de",
-        "het",
-        "een",
-        "en",
-        "van",
-        "ik",
-        "je",
-        "wij",
-        "hij",
-        "zij",
-        "niet",
-        "wat",
-        "hoe",
-        "waar",
-        "wie",
-        "wanneer",
-        "waarom",
-        "welke",
-        "deze",
-        "dit",
-        "dat",
-        "voor",
-        "met",
-        "op",
-        "aan",
-        "bij",
-        "naar",
-        "uit",
-        "om",
-        "moet",
-        "moeten",
-        "kan",
-        "kunnen",
-        "wordt",
-        "worden",
-        "zijn",
-        "heb",
-        "hebben",
-        "heeft",
-        "ons",
-        "onze",
-        "mijn",
-        "nog",
-        "ook",
-        "maar",
-        "te",
-        "er",
-        "geen",
-        "als",
-        "dan",
-        "wel",
-        "gaat",
-        "staat",
-        "betekent",
-    ]
-)
-ENGLISH_WORDS: Final = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "and",
-        "of",
-        "i",
-        "you",
-        "we",
-        "they",
-        "not",
-        "what",
-        "how",
-        "where",
-        "who",
-        "when",
-        "why",
-        "which",
-        "this",
-        "that",
-        "these",
-        "for",
-        "with",
-        "on",
-        "at",
-        "by",
-        "to",
-        "from",
-        "must",
-        "should",
-        "can",
-        "could",
-        "does",
-        "do",
-        "did",
-        "is",
-        "are",
-        "was",
-        "were",
-        "have",
-        "has",
-        "our",
-        "my",
-        "still",
-        "also",
-        "but",
-        "there",
-        "no",
-        "if",
-        "then",
-        "it",
-        "be",
-        "will",
-        "mean",
-        "means",
-    ]
-)
+DUTCH_WORDS_WORDS = """
+de het een en van ik je wij hij zij niet wat hoe waar wie wanneer waarom welke deze dit dat voor met op aan
+bij naar uit om moet moeten kan kunnen wordt worden zijn heb hebben heeft ons onze mijn nog ook maar te er
+geen als dan wel gaat staat betekent
+"""
+DUTCH_WORDS = frozenset(DUTCH_WORDS_WORDS.split())
+ENGLISH_WORDS_WORDS = """
+the a an and of i you we they not what how where who when why which this that these for with on at by to from
+must should can could does do did is are was were have has our my still also but there no if then it be will
+mean means
+"""
+ENGLISH_WORDS = frozenset(ENGLISH_WORDS_WORDS.split())
 
 # Words that steer but are no subject: never read as typos, never used to test a literal.
-CUE_WORDS: Final = frozenset(
-    [
-        "what",
-        "where",
-        "which",
-        "who",
-        "whom",
-        "whose",
-        "when",
-        "why",
-        "how",
-        "does",
-        "mean",
-        "stands",
-        "stand",
-        "definition",
-        "meaning",
-        "explain",
-        "define",
-        "steps",
-        "procedure",
-        "status",
-        "progress",
-        "history",
-        "originally",
-        "previously",
-        "currently",
-        "dashboard",
-        "graph",
-        "panel",
-        "abbreviation",
-        "betekent",
-        "betekenis",
-        "waarom",
-        "wanneer",
-        "afkorting",
-        "stappen",
-        "grafiek",
-    ]
-)
+CUE_WORDS_WORDS = """
+what where which who whom whose when why how does mean stands stand definition meaning explain define steps
+procedure status progress history originally previously currently dashboard graph panel abbreviation betekent
+betekenis waarom wanneer afkorting stappen grafiek
+"""
+CUE_WORDS = frozenset(CUE_WORDS_WORDS.split())

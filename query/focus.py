@@ -20,24 +20,10 @@ from graph.scopes import ScopeStore
 from query.addresses import Address, parse_channel, parse_file, parse_url
 
 _SQL_NAME = re.compile(r"\b(?:from|join|into|update|table|view)\s+((?:[A-Za-z_][\w$]*\.){0,3}[A-Za-z_][\w$]*)", re.I)
-_SQL_WORDS = frozenset(
-    [
-        "select",
-        "lateral",
-        "unnest",
-        "where",
-        "if",
-        "not",
-        "exists",
-        "only",
-        "values",
-        "generate_series",
-        "as",
-        "on",
-        "using",
-        "set",
-    ]
-)
+_SQL_WORDS_WORDS = """
+select lateral unnest where if not exists only values generate_series as on using set
+"""
+_SQL_WORDS = frozenset(_SQL_WORDS_WORDS.split())
 _NUMBER = re.compile(r"(?:\bAB)?(?<![\w&/])#(\d{1,9})\b|\bwork ?item (\d{1,9})\b", re.I)
 
 

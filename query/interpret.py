@@ -20,20 +20,17 @@ from query.identifiers import Name, NameKind, names_in
 from query.times import Window, window_in
 
 _WORD = re.compile(r"[^\W_]+(?:['&/.+-][^\W_]+)*")
+_EN = r"(?:the |an? |our )?(?:abbreviation |acronym |term |word )?"
+_NL = r"(?:de |het |een |onze )?(?:afkorting |term |woord )?"
+# Where a definition question says what it wants defined.
 _TERM = (
-    re.compile(
-        r"\bwhat (?:does|do|did) (?:the |an? |our )?(?:abbreviation |acronym |term |word )?(.{1,60}?) (?:mean|stand for)\b"
-    ),
-    re.compile(
-        r"\b(?:meaning|definition) of (?:the |an? |our )?(?:abbreviation |acronym |term |word )?(.{1,60}?)(?:\?|$|,| in | for )"
-    ),
+    re.compile(rf"\bwhat (?:does|do|did) {_EN}(.{{1,60}}?) (?:mean|stand for)\b"),
+    re.compile(rf"\b(?:meaning|definition) of {_EN}(.{{1,60}}?)(?:\?|$|,| in | for )"),
     re.compile(r"^\s*(?:please )?(?:define|explain) (?:the )?(?:abbreviation|acronym|term|word)? ?(.{1,60}?)[?.!]*$"),
     re.compile(r"\bwhat is meant by (.{1,60}?)[?.!]*$"),
-    re.compile(
-        r"\bwat (?:betekent|betekenen|wordt bedoeld met) (?:de |het |een )?(?:afkorting |term |woord )?(.{1,60}?)(?:\?|$|,| in | voor | op )"
-    ),
-    re.compile(r"\bwaar staat (?:de |het )?(?:afkorting |term )?(.{1,40}?) voor\b"),
-    re.compile(r"\b(?:betekenis|definitie) van (?:de |het |een )?(?:afkorting |term |woord )?(.{1,60}?)(?:\?|$)"),
+    re.compile(rf"\bwat (?:betekent|betekenen|wordt bedoeld met) {_NL}(.{{1,60}}?)(?:\?|$|,| in | voor | op )"),
+    re.compile(rf"\bwaar staat {_NL}(.{{1,40}}?) voor\b"),
+    re.compile(rf"\b(?:betekenis|definitie) van {_NL}(.{{1,60}}?)(?:\?|$)"),
     re.compile(r"\b(?:abbreviation|acronym|afkorting)\b[\s:,]*(.{1,40}?)\s*(?:\?|$)"),
 )
 _PHRASE_WORDS = 6
@@ -63,12 +60,21 @@ class Reading:
         """What was put in quotes: to be met letter by letter."""
         return tuple(n.value for n in self.names if n.kind is NameKind.LITERAL)
 
+    def without_literals(self) -> str:
+        """The question without what stands in quotes."""
+        rest = self.question
+        for name in self.names:
+            if name.kind is NameKind.LITERAL:
+                rest = rest.replace(name.text, " ")
+        return rest
+
     def recognise(self, known: Collection[str]) -> Reading:
         """Add the abbreviations and terms that the asker's own view knows; `known` are glossary keys (folded)."""
         terms = list(self.abbreviations)
         for word in words_of(self.question):
             key = fold(word)
-            if (key in known or _singular(key) in known) and _is_short_form(word, key, self.term):
+            is_known = key in known or _singular(key) in known
+            if is_known and word not in self.literals and _is_short_form(word, key, self.term):
                 terms.append(word)
         reading = replace(self, abbreviations=tuple(dict.fromkeys(terms)))
         if reading.intent in (Intent.GENERAL, Intent.STATUS, Intent.PROCEDURAL):
@@ -85,7 +91,7 @@ class Reading:
 
 
 def read_question(question: str, *, now: datetime, as_of: datetime | None, has_focus: bool) -> Reading:
-    """Read `question` as of `now`; `as_of` is the time that the caller asked about, `has_focus` whether one is given."""
+    """Read `question` at `now`; `as_of` is the time that the caller asked about, `has_focus` whether one is given."""
     folded = _mend_cues(fold(question).replace("’", "'"))
     names = names_in(question)
     window = window_in(folded, now)
@@ -266,19 +272,7 @@ def _mend_cues(folded: str) -> str:
 
 _MENDABLE = sorted(cues.CUE_WORDS)
 # Words near a steering word that mean something of their own.
-_NEVER_MENDED = frozenset(
-    [
-        "then",
-        "than",
-        "them",
-        "graphs",
-        "panels",
-        "means",
-        "meant",
-        "states",
-        "statue",
-        "wheel",
-        "historical",
-        "original",
-    ]
-)
+_NEVER_MENDED_WORDS = """
+then than them graphs panels means meant states statue wheel historical original
+"""
+_NEVER_MENDED = frozenset(_NEVER_MENDED_WORDS.split())

@@ -1,0 +1,137 @@
+"""Mines later decisions: a younger text that says, in the language of decisions, that a standing page no longer holds.
+
+Worked out per question among what the asker may read, so a decision that they can't read marks nothing. A decision
+that names the page (by title or link) is nearly sure; one that only speaks of the same subject is a good guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from core.authority import position
+from core.items import ItemKind
+from core.text.tokens import fold, keyword_tokens
+from core.tuning import Tuning
+from graph.records import ItemRow
+from query.rank import moment
+from query.statements import sentences, subject_words
+
+# Says outright that something takes the place of something.
+_REPLACES = re.compile(
+    r"\b(?:this |which )?(?:replaces?|supersedes?|overrides?|obsoletes?)\b|\bno longer (?:valid|holds?|true|applies)\b|"
+    r"\b(?:is|are) (?:now )?(?:outdated|obsolete)\b|\binstead of what\b|"
+    r"\b(?:dit |dat )?vervangt\b|\bvervalt\b|\bniet meer (?:geldig|van toepassing)\b|\bgeldt niet (?:meer|langer)\b"
+)
+# Announces that something holds from now on, or no longer.
+_DECIDES = re.compile(
+    r"\bdecision\s*[:/]|\bdecision\b.{0,3}$|\bwe (?:have |'ve )?(?:decided|agreed)\b|\b(?:was|is|has been) decided\b|"
+    r"\b(?:as of|from now on|starting|from today|effective)\b|\bfrom \d{1,2} \w+\b|"
+    r"\bno longer\b|\bnot any ?more\b|\bwe (?:will )?(?:stop|switch|move|drop)\b|"
+    r"\bbesluit\s*[:/]|\bbesloten\b|\bafgesproken\b|\bvoortaan\b|\bmet ingang van\b|\bvanaf (?:nu|heden|vandaag|\d)|"
+    r"\bniet (?:meer|langer)\b|\bwe stoppen\b"
+)
+_CHANGES_MIND = frozenset({ItemKind.THREAD, ItemKind.WORK_ITEM, ItemKind.WIKI_PAGE, ItemKind.PULL_REQUEST})
+NAMED_CONFIDENCE = 0.9
+SUBJECT_CONFIDENCE = 0.6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One piece of evidence as compared: its row, the text shown, and its headings."""
+
+    row: ItemRow
+    text: str
+    context: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """`new` decides otherwise than `old` holds, in these words."""
+
+    old: str
+    new: str
+    confidence: float
+    words: str
+
+
+def later_decisions(
+    sides: Sequence[Side], *, question: str, links: Collection[tuple[str, str]], tuning: Tuning
+) -> tuple[Decision, ...]:
+    """Return the best later decision on each standing page among `sides`, ordered by the page's place.
+
+    `links` are (from, to) pairs that the asker may read.
+    """
+    asked = frozenset(keyword_tokens(question))
+    rare = rare_words(sides)
+    found = []
+    for old in sides:
+        if old.row.kind is not ItemKind.WIKI_PAGE:
+            continue
+        candidates = []
+        for new in sides:
+            if new.row.uri == old.row.uri or new.row.kind not in _CHANGES_MIND or not younger(new.row, old.row):
+                continue
+            decision = _decided(old, new, asked, rare, (new.row.uri, old.row.uri) in links)
+            # A page may replace a page by saying so; talk of the same subject in another page is no decision.
+            if decision is not None and (decision.confidence >= NAMED_CONFIDENCE or new.row.kind is ItemKind.THREAD):
+                candidates.append(decision)
+        if candidates:
+            found.append(min(candidates, key=lambda d: (-d.confidence, d.new)))
+    return tuple(found)
+
+
+def younger(new: ItemRow, old: ItemRow) -> bool:
+    """Whether `new` came after what `old` says was last changed or vouched for."""
+    at, before = new.modified_at or new.created_at, moment(old)
+    return at is not None and before is not None and at > before
+
+
+def rare_words(sides: Sequence[Side]) -> frozenset[str]:
+    """Words that at most a third of what was found uses: two texts that share one share a subject."""
+    counts: Counter[str] = Counter()
+    for side in sides:
+        counts.update(subject_words(f"{side.row.title} {side.text}"))
+    most = max(2, len(sides) // 3)
+    return frozenset(w for w, n in counts.items() if n <= most)
+
+
+def lesser(new: ItemRow, old: ItemRow, tuning: Tuning) -> bool:
+    """Whether `new` has less standing than `old`."""
+    order = tuning.authority_order
+    return position(str(new.authority), order) > position(str(old.authority), order)
+
+
+def _decided(old: Side, new: Side, asked: frozenset[str], rare: frozenset[str], linked: bool) -> Decision | None:
+    lines = [new.row.title, *sentences(new.text)]
+    folded = [fold(x) for x in lines]
+    decides = [i for i, x in enumerate(folded) if _DECIDES.search(x)]
+    replaces = [i for i, x in enumerate(folded) if _REPLACES.search(x)]
+    for i in replaces:
+        if _names(folded[i], old.row) or (linked and not _names_another(folded[i])):
+            words = lines[decides[0]] if decides and decides[0] != 0 else lines[i]
+            return Decision(old=old.row.uri, new=new.row.uri, confidence=NAMED_CONFIDENCE, words=words)
+    standing = subject_words(f"{old.row.title} {old.context} {old.text}")
+    best: tuple[int, str] | None = None
+    for i in decides:
+        common = subject_words(lines[i]) & standing
+        if len(common) >= 3 and common & asked and common & rare and (best is None or len(common) > best[0]):
+            best = (len(common), lines[i])
+    if best is None:
+        return None
+    return Decision(old=old.row.uri, new=new.row.uri, confidence=SUBJECT_CONFIDENCE, words=best[1])
+
+
+def _names(sentence: str, row: ItemRow) -> bool:
+    title = " ".join(re.findall(r"\w+", fold(row.title)))
+    if len(title) < 6:
+        return False
+    words = " ".join(re.findall(r"\w+", sentence))
+    return f" {title} " in f" {words} "
+
+
+def _names_another(sentence: str) -> bool:
+    """Whether the sentence names a page at all; if it does and it is not ours, the link is to something else."""
+    return bool(re.search(r"\b(?:page|pagina)\s+\S", sentence))

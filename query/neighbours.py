@@ -1,0 +1,154 @@
+"""Follows links from the best items and from the focus, so that evidence one step away comes in with its path shown.
+
+From a focus the chain behind it is followed: a panel's query to the view it reads, the view to the commits and pull
+requests that changed it, those to their work items. Every step is a trimmed call: both ends are readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from core.access import Trim
+from core.items import ItemKind, Source
+from core.tuning import Tuning
+from graph.records import ItemRow, ItemStore
+from query import focus as focused
+from query.retrieve import Found, Hit, Retriever, Vectors
+
+_CHANGES = (ItemKind.COMMIT, ItemKind.PULL_REQUEST)
+# How a link reads from its far end.
+_MOST_CHANGES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """An item reached, over which `path` (in words), in how many hops; `chain`: what stands behind a focus."""
+
+    uri: str
+    path: str
+    hops: int
+    seed: float
+    chain: bool
+
+
+class Neighbours:
+    """Expansion of a search by the graph of links."""
+
+    def __init__(self, items: ItemStore, retriever: Retriever, tuning: Tuning) -> None:
+        self._items = items
+        self._retriever = retriever
+        self._tuning = tuning
+
+    def expand(self, trim: Trim, vectors: Vectors, found: Found, focus: Iterable[focused.Found]) -> dict[str, Hit]:
+        """Return `found`'s hits with linked neighbours among them, scored by the same vectors."""
+        steps: dict[str, Step] = {}
+        rows = [f for f in focus if f.row is not None]
+        for one in rows:
+            for step in self._behind(trim, one):
+                _keep_nearest(steps, step)
+        ordered = sorted(found.hits.values(), key=lambda h: (-h.relevance, h.uri))
+        for step in self._linked(trim, ordered[: self._tuning.expand_from]):
+            _keep_nearest(steps, step)
+        missing = [u for u in steps if u not in found.hits]
+        wanted = sorted(missing, key=lambda u: (not steps[u].chain, steps[u].hops, -steps[u].seed, u))
+        scored = self._retriever.score(trim, vectors, wanted[: self._tuning.most_neighbours], found)
+        hits = dict(found.hits)
+        for uri, step in sorted(steps.items()):
+            hit = hits.get(uri) or scored.get(uri)
+            if hit is not None:
+                hits[uri] = self._raised(hit, step, known=uri in found.hits)
+        return hits
+
+    def _raised(self, hit: Hit, step: Step, *, known: bool) -> Hit:
+        share = self._tuning.neighbour_share
+        if step.chain:
+            places = self._tuning.focus_hops
+            place = places[min(step.hops, len(places) - 1)]
+            relevance = max(hit.relevance, place * (0.75 + 0.25 * min(1.0, hit.relevance)))
+            return replace(hit, relevance=round(relevance, 6), via=step.path or hit.via, chain=True)
+        relevance = hit.relevance if known else (1 - share) * hit.relevance + share * min(1.0, step.seed)
+        return replace(hit, relevance=round(relevance, 6), via=hit.via if known else step.path)
+
+    def _linked(self, trim: Trim, seeds: list[Hit]) -> list[Step]:
+        by_uri = {h.uri: h for h in seeds}
+        steps = []
+        for start, end, rel in self._items.links_from(trim, sorted(by_uri)):
+            if end.startswith("ctx://") and start in by_uri and end != start:
+                seed = by_uri[start]
+                steps.append(_step(end, f"{_said(rel)} of {_named(seed.row)}", 1, seed.relevance, chain=False))
+        for start, end, rel in self._items.links_to(trim, sorted(by_uri)):
+            if end in by_uri and end != start:
+                seed = by_uri[end]
+                steps.append(_step(start, f"has {_named(seed.row)} as {_said(rel)}", 1, seed.relevance, chain=False))
+        return steps
+
+    def _behind(self, trim: Trim, focus: focused.Found) -> list[Step]:
+        """The chain behind a focus, nearest first, each address once, the focus itself as hop 0."""
+        if focus.row is None:
+            return []
+        start = focus.row
+        steps = [_step(start.uri, "in focus", 0, 1.0, chain=True)]
+        files: list[tuple[ItemRow, str, int]] = [(start, "the focus", 0)]
+        for alias, words in focus.leads:
+            for row in self._items.find(trim, alias=alias):
+                if row.uri != start.uri:
+                    steps.append(_step(row.uri, f"the focus {words}", 1, 1.0, chain=True))
+                    files.append((row, _named(row), 1))
+        for row, name, hops in files:
+            if row.kind is ItemKind.FILE:
+                steps += self._changes(trim, row, name, hops)
+        if start.kind is not ItemKind.FILE:
+            steps += self._linked(trim, [_as_seed(start)])
+        return steps
+
+    def _changes(self, trim: Trim, row: ItemRow, name: str, hops: int) -> list[Step]:
+        """Commits and pull requests that changed a file, and the work items that they or the file name."""
+        steps = []
+        sources = {s for s, _, _ in self._items.links_to(trim, [row.uri])}
+        changes = [r for r in self._items.visible(trim, sorted(sources)).values() if r.kind in _CHANGES]
+        changes.sort(key=lambda r: r.uri)
+        changes.sort(key=lambda r: r.modified_at.timestamp() if r.modified_at else 0.0, reverse=True)
+        changes = changes[:_MOST_CHANGES]
+        steps += [_step(r.uri, f"changed {name}", hops + 1, 1.0, chain=True) for r in changes]
+        reached: dict[str, str] = {}
+        if changes:
+            for start, end, _ in self._items.links_from(trim, sorted(r.uri for r in changes)):
+                if end.startswith("ctx://") and start != end:
+                    reached.setdefault(end, f"the work behind a change to {name}")
+        full = self._items.full(trim, row.uri)
+        for number in focused.numbers_in(full[1] if full else ""):
+            for item in self._items.find(trim, source=Source.WORK_ITEMS, number=number):
+                reached[item.uri] = f"named in {name}"
+        rows = self._items.visible(trim, sorted(reached))
+        for uri in sorted(rows):
+            if rows[uri].kind is ItemKind.WORK_ITEM:
+                steps.append(_step(uri, reached[uri], hops + 1, 1.0, chain=True))
+        return steps
+
+
+def _as_seed(row: ItemRow) -> Hit:
+    return Hit(row=row, chunks=(), dense=0.0, keyword=0.0, relevance=1.0)
+
+
+def _step(uri: str, path: str, hops: int, seed: float, *, chain: bool) -> Step:
+    return Step(uri=uri, path=path, hops=hops, seed=seed, chain=chain)
+
+
+def _keep_nearest(steps: dict[str, Step], step: Step) -> None:
+    known = steps.get(step.uri)
+    if known is None or _order(step) < _order(known):
+        steps[step.uri] = step
+
+
+def _order(step: Step) -> tuple[bool, int, float, str]:
+    return (not step.chain, step.hops, -step.seed, step.path)
+
+
+def _named(row: ItemRow) -> str:
+    number = f"#{row.number} " if row.number and row.kind is ItemKind.WORK_ITEM else ""
+    return f"{number}“{row.title}”"
+
+
+def _said(rel: str) -> str:
+    return rel.replace("_", " ").replace("-", " ") or "link"

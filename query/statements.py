@@ -1,0 +1,154 @@
+"""Takes statements of values out of text: which words a number with its unit stands beside.
+
+"The outbound request timeout is 30 seconds" gives the value 30 seconds for {outbound, request, timeout}. Units are
+brought to one (30 s = 0.5 min) so that a different spelling is no different value.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from core.text.stopwords import STOP_WORDS
+from core.text.tokens import fold, keyword_tokens
+
+_UNITS: dict[str, tuple[str, float]] = {}
+for _names, _dimension, _scale in (
+    ("ms msec millisecond milliseconds milliseconden", "time", 0.001),
+    ("s sec secs second seconds seconde seconden", "time", 1),
+    ("min mins minute minutes minuut minuten", "time", 60),
+    ("h hr hrs hour hours uur uren", "time", 3600),
+    ("day days dag dagen", "time", 86400),
+    ("week weeks weken", "time", 604800),
+    ("month months maand maanden", "months", 1),
+    ("year years jaar jaren", "months", 12),
+    ("kb", "bytes", 1e3),
+    ("mb", "bytes", 1e6),
+    ("gb", "bytes", 1e9),
+    ("tb", "bytes", 1e12),
+    ("% percent procent", "percent", 1),
+    ("eur euro euros €", "euro", 1),
+    ("usd dollar dollars $", "dollar", 1),
+    ("m meter meters metre metres", "length", 1),
+    ("km", "length", 1000),
+    ("cm", "length", 0.01),
+    ("mm", "length", 0.001),
+    ("kg kilo", "mass", 1),
+    ("ton tons tonnes", "mass", 1000),
+    ("m/s", "speed", 1),
+    ("km/h", "speed", 1 / 3.6),
+    ("knots knopen kn", "speed", 0.514444),
+    ("n", "force", 1),
+    ("kn.", "force", 1000),
+    ("v volt", "voltage", 1),
+    ("kv", "voltage", 1000),
+    ("kw", "power", 1),
+    ("mw", "power", 1000),
+    ("hz", "frequency", 1),
+    ("°c", "temperature", 1),
+    ("bar", "pressure", 1),
+    ("bit bits", "bits", 1),
+    ("times keer maal attempts pogingen retries", "count", 1),
+    ("orders files messages bestanden berichten", "things", 1),
+):
+    for _name in _names.split():
+        _UNITS[_name] = (_dimension, _scale)
+
+# kN is a force and kn a speed; the case tells them apart.
+_CASED = {
+    "kN": ("force", 1000.0),
+    "N": ("force", 1.0),
+    "MB": ("bytes", 1e6),
+    "Mb": ("bits", 1e6),
+    "MW": ("power", 1000.0),
+}
+_NAMES = "|".join(re.escape(u) for u in sorted((*_UNITS, *_CASED), key=lambda u: (-len(u), u)))
+_VALUE = re.compile(
+    rf"(?<![\w.,:/#-])(\d{{1,3}}(?:[, ]\d{{3}})+|\d+(?:[.,]\d+)?)[\s  -]?(?P<unit>{_NAMES})(?![\w/])", re.IGNORECASE
+)
+_CLOCK = re.compile(r"(?<![\w:.])([01]?\d|2[0-3]):([0-5]\d)(?![\w:])")
+_VERSION = re.compile(r"\b(?:version|versie|v|phase|fase|release)[ .]?(\d+(?:\.\d+)*)\b", re.I)
+# `timeout_seconds: 30`, `RETRIES = 6`: a setting whose name is the subject.
+_SETTING = re.compile(
+    r"^\s*[\"']?([A-Za-z][\w.-]{3,60})[\"']?\s*[:=]\s*[\"']?(\d+(?:\.\d+)?)\s*([a-z%]{0,3})[\"']?,?\s*(?:[#/].*)?$"
+)
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[\"“(*_A-Z0-9])|\n+|\s\|\s")
+_WORDS_AROUND = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A value for a subject: `words` are the stems beside it, `value` in the dimension's base unit."""
+
+    words: frozenset[str]
+    dimension: str
+    value: float
+    said: str
+    sentence: str
+
+
+def statements(text: str, context: str = "") -> tuple[Statement, ...]:
+    """Return the statements of values in `text`; a short sentence takes the words of `context` (its headings) too."""
+    found: list[Statement] = []
+    extra = _subject(context)
+    for sentence in sentences(text):
+        setting = _SETTING.match(sentence)
+        if setting:
+            unit = setting[3] or _unit_in_name(setting[1])
+            known = _UNITS.get(unit.lower()) if unit else None
+            if known:
+                words = _subject(setting[1]) | extra
+                found.append(
+                    Statement(words, known[0], float(setting[2]) * known[1], f"{setting[2]} {unit}", sentence.strip())
+                )
+            continue
+        for match in _VALUE.finditer(sentence):
+            unit = match["unit"]
+            dimension, scale = _CASED.get(unit) or _UNITS[unit.lower()]
+            number = float(re.sub(r"[, ](?=\d{3}\b)", "", match[1]).replace(",", "."))
+            found.append(_statement(sentence, match, dimension, round(number * scale, 9), extra))
+        for match in _CLOCK.finditer(sentence):
+            found.append(_statement(sentence, match, "clock", int(match[1]) * 60 + int(match[2]), extra))
+        for match in _VERSION.finditer(sentence):
+            value = float(sum(int(p) / 1000**i for i, p in enumerate(match[1].split(".")[:3])))
+            found.append(_statement(sentence, match, "version", round(value, 9), extra))
+    return tuple(s for s in found if s.words)
+
+
+def sentences(text: str) -> list[str]:
+    """Sentences, lines and table cells of `text`, markup of emphasis removed."""
+    plain = re.sub(r"\*\*|__|`", "", text)
+    return [s.strip() for s in _SENTENCE.split(plain) if s and s.strip()]
+
+
+def subject_words(text: str) -> frozenset[str]:
+    """Stems of the words of `text` that say what it is about."""
+    return _subject(text)
+
+
+def _statement(sentence: str, match: re.Match[str], dimension: str, value: float, extra: frozenset[str]) -> Statement:
+    before = sentence[: match.start()].split()[-_WORDS_AROUND:]
+    after = sentence[match.end() :].split()[:_WORDS_AROUND]
+    words = _subject(" ".join((*before, *after)))
+    if len(words) < 3:
+        words |= extra
+    return Statement(words, dimension, value, match[0].strip(), sentence)
+
+
+def _subject(text: str) -> frozenset[str]:
+    return frozenset(
+        t
+        for t in keyword_tokens(text)
+        if len(t) > 2 and t not in STOP_WORDS and not t[0].isdigit() and t not in _UNITS and t not in _DULL
+    )
+
+
+def _unit_in_name(name: str) -> str:
+    parts = [fold(p) for p in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|%", name)]
+    return next((p for p in reversed(parts) if p in _UNITS and len(p) > 1), "")
+
+
+_DULL_WORDS = """
+second minut hour day week month year time first last new one two three use set now default
+"""
+_DULL = frozenset(_DULL_WORDS.split())
