@@ -35,8 +35,8 @@ class AuditLog:
         """Write one entry. Raises StoreUnavailableError."""
         with self._db.connection() as connection:
             connection.execute(
-                "INSERT INTO audit (at, asker, agent, question_digest, interpreted_as, uris, bundle_digest, latency_ms, "
-                "outcome) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+                "INSERT INTO audit (at, asker, agent, question_digest, interpreted_as, uris, bundle_digest, "
+                "latency_ms, outcome) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
                 [
                     entry.at,
                     entry.asker,

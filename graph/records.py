@@ -17,7 +17,7 @@ from psycopg.rows import DictRow
 from core.access import ScopeId
 from core.items import Chunk, Item, Source
 from graph import codec
-from graph.db import Database
+from graph.db import Database, clean
 from graph.epoch import move_epoch
 from graph.reading import ItemReader
 from graph.reading import ItemRow as ItemRow
@@ -108,7 +108,7 @@ class ItemStore(ItemReader):
             values = {
                 "uris": names,
                 "at": at,
-                "reason": reason,
+                "reason": clean(reason),
                 "stated": stated,
                 "version": version,
                 "deleted_at": deleted_at,
@@ -128,11 +128,11 @@ class ItemStore(ItemReader):
 
     def hide(self, uri: str, reason: str, at: datetime) -> None:
         """Show the item to nobody until it is read again: its source no longer shows it, and does not say why."""
-        self._change_life(uri, "live", "hidden", reason)
+        self._change_life(uri, "live", "hidden", reason, at)
 
     def unhide(self, uri: str) -> None:
         """Show a hidden item again."""
-        self._change_life(uri, "hidden", "live", None)
+        self._change_life(uri, "hidden", "live", None, None)
 
     def record_indexed(self, uri: str, digest: str) -> None:
         """The index holds the item with this content on its present scope. Without effect where the record has moved
@@ -191,11 +191,11 @@ class ItemStore(ItemReader):
             ).fetchall()
         return {r["uri"] for r in rows}
 
-    def _change_life(self, uri: str, before: str, after: str, reason: str | None) -> None:
+    def _change_life(self, uri: str, before: str, after: str, reason: str | None, at: datetime | None) -> None:
         def work(connection: Connection[DictRow]) -> None:
             changed = connection.execute(
-                "UPDATE items SET lifecycle = %s, reason = %s WHERE uri = %s AND lifecycle = %s",
-                [after, reason, uri, before],
+                "UPDATE items SET lifecycle = %s, reason = %s, noticed_at = %s WHERE uri = %s AND lifecycle = %s",
+                [after, clean(reason) if reason else None, at, uri, before],
             ).rowcount
             if changed:
                 move_epoch(connection)

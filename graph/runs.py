@@ -53,7 +53,7 @@ class RunStore:
     def start(self, source: str, reader: str, item_source: Source | None = None) -> int:
         """Begin a run and return its id. `item_source` is the source of the items that it reads, where `reader` is
         not named after it."""
-        if item_source is None and reader in Source:
+        if item_source is None and reader in {s.value for s in Source}:
             item_source = Source(reader)
         with self._db.connection() as connection:
             row = connection.execute(
