@@ -75,6 +75,7 @@ def world_settings(sandbox: SandboxServer, data: Path, overrides: Mapping[str, A
             base_url=f"{sandbox.base_url}/ado/{organization}",
             pat=SANDBOX_PAT,  # type: ignore[arg-type]
             tenant=str(world.tenant_id),
+            project_acl_reaches_objects=True,
         )
     base: dict[str, Any] = {
         "data": data,

@@ -45,6 +45,11 @@ class AzureDevOpsSettings(BaseModel):
     tenant: str
     projects: tuple[str, ...] = ("*",)
     label_field: str = "Custom.SensitivityLabel"
+    project_acl_reaches_objects: bool = Field(
+        default=False,
+        description="where no area, repo or wiki names somebody, the project's own ACL decides (worlds say so; the "
+        "real service does not)",
+    )
 
 
 class GraphSettings(BaseModel):

@@ -85,12 +85,13 @@ class AclTable:
 def read_bits(sdk: Sdk) -> dict[Namespace, int]:
     """The bit of reading in each namespace, by the action's name; raises SourceError where one is not declared."""
     service = sdk.security()
-    listed = sdk.call("security namespaces", lambda: service.query_security_namespaces())
+    listed = sdk.call("security namespaces", service.query_security_namespaces)
     bits: dict[Namespace, int] = {}
     for declared in listed or []:
         for namespace, action in _READ_ACTION.items():
             if str(declared.namespace_id).lower() == namespace.value:
-                bits.update({namespace: int(a.bit) for a in declared.actions or [] if a.name == action})
+                found = [int(a.bit) for a in declared.actions or [] if a.name == action]
+                bits.update(zip([namespace], found, strict=False))
     missing = [n.name.lower() for n in Namespace if n not in bits]
     if missing:
         raise SourceError(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from core.access import ScopeId
 from core.errors import SourceAuthError, SourceError
-from ingestion.azure_devops.client import AdoClient, rows_of, segment
+from ingestion.azure_devops.client import AdoClient, rows_of
 from ingestion.azure_devops.sdk import Sdk
+from ingestion.azure_devops.shapes import mapping
 
 DEEPEST_TREE = 512
 
@@ -100,21 +102,32 @@ class Catalogue:
         """The scope of a wiki's pages: a code wiki is exactly as readable as its repo."""
         return self.repo_scope(wiki.repo_id) if wiki.is_code else ScopeId(f"ado/{self.organization}/wiki/{wiki.id}")
 
+    def require_whole(self) -> None:
+        """Raise SourceError where some list broke off: what is missing then is not gone."""
+        if self.problems:
+            raise SourceError("; ".join(self.problems[:5]), where=self.organization)
+
 
 def read_catalogue(client: AdoClient, sdk: Sdk) -> Catalogue:
     """Read the structure. Raises SourceError where not even the projects could be listed."""
     found = Catalogue(client.organization)
-    for project in _projects(client):
-        found.projects.append(project)
-        for what, read in (("areas", _areas), ("repos", _repos), ("wikis", _wikis)):
-            try:
-                read(found, client, sdk, project)
-            except SourceAuthError:
-                raise
-            except SourceError as e:
-                found.problems.append(f"{what} of {project.name}: {e.message}")
-                found.partial.add(project.id)
+    found.projects.extend(_projects(client))
+    everywhere = {p.id for p in found.projects}
+    for project in found.projects:
+        _try(found, f"areas of {project.name}", {project.id}, partial(_areas, found, sdk, project))
+    _try(found, "repos", everywhere, partial(_repos, found, client))
+    _try(found, "wikis", everywhere, partial(_wikis, found, client))
     return found
+
+
+def _try(found: Catalogue, what: str, projects: set[str], read: Callable[[], None]) -> None:
+    try:
+        read()
+    except SourceAuthError:
+        raise
+    except SourceError as e:
+        found.problems.append(f"{what}: {e.message}")
+        found.partial |= projects
 
 
 def _projects(client: AdoClient) -> Iterator[Project]:
@@ -127,11 +140,11 @@ def _projects(client: AdoClient) -> Iterator[Project]:
                 yield Project(key, name, str(row.get("visibility") or "private").lower(), _label(row))
 
 
-def _areas(found: Catalogue, client: AdoClient, sdk: Sdk, project: Project) -> None:
+def _areas(found: Catalogue, sdk: Sdk, project: Project) -> None:
     tracking = sdk.work_item_tracking()
     depth = 16
     while True:
-        roots = sdk.call("classification nodes", lambda d=depth: tracking.get_root_nodes(project.id, depth=d))  # type: ignore[misc]
+        roots = sdk.call("classification nodes", tracking.get_root_nodes, project.id, depth=depth)
         root = next((r for r in roots or [] if str(r.structure_type).lower() == "area"), None)
         if root is None:
             raise SourceError("there is no area tree", where=project.name)
@@ -156,8 +169,12 @@ def _add_area(found: Catalogue, node: Any, project: Project, path: str, above: t
         _add_area(found, child, project, f"{path}\\{child.name}", chain)
 
 
-def _repos(found: Catalogue, client: AdoClient, sdk: Sdk, project: Project) -> None:
-    for row in rows_of(client.get(f"{segment(project.id)}/_apis/git/repositories")):
+def _repos(found: Catalogue, client: AdoClient) -> None:
+    projects = {p.id: p for p in found.projects}
+    for row in rows_of(client.get("_apis/git/repositories")):
+        project = projects.get(str(mapping(row.get("project")).get("id")).lower())
+        if project is None:
+            continue
         key = str(row["id"]).lower()
         branch = row.get("defaultBranch")
         found.repos[key] = Repo(
@@ -170,8 +187,12 @@ def _repos(found: Catalogue, client: AdoClient, sdk: Sdk, project: Project) -> N
         )
 
 
-def _wikis(found: Catalogue, client: AdoClient, sdk: Sdk, project: Project) -> None:
-    for row in rows_of(client.get(f"{segment(project.id)}/_apis/wiki/wikis")):
+def _wikis(found: Catalogue, client: AdoClient) -> None:
+    projects = {p.id: p for p in found.projects}
+    for row in rows_of(client.get("_apis/wiki/wikis")):
+        project = projects.get(str(row.get("projectId")).lower())
+        if project is None:
+            continue
         is_code = str(row.get("type", "")).lower() == "codewiki"
         repo_id = str(row.get("repositoryId") or row["id"]).lower()
         versions = row.get("versions") or []

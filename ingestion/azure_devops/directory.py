@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from core import principals
+from core.directory import Container
 from core.errors import SourceAuthError, SourceError, SourceNotFoundError
 from core.principals import Licence, Principal
 from ingestion.azure_devops.client import AdoClient, Host, segment
 from ingestion.azure_devops.identities import Identities
 from ingestion.azure_devops.shapes import mapping
-from ingestion.connector import Container
 
 # Access levels as the entitlement service names them. Basic + Test Plans is `advanced`; the older names still occur.
 _LEVELS: Mapping[str, Licence] = {

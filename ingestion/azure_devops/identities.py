@@ -43,6 +43,18 @@ def subject_of(sid: str) -> str:
     return f"{kind}.{base64.b64encode(sid.encode()).decode().rstrip('=')}"
 
 
+def _old_form(descriptor: str) -> str | None:
+    """The SID inside a descriptor without a kind, which is the whole identity descriptor in base64."""
+    if "." in descriptor:
+        return None
+    try:
+        text = base64.b64decode(descriptor + "=" * (-len(descriptor) % 4), validate=True).decode("ascii")
+    except (binascii.Error, ValueError):
+        return None
+    kind, _, sid = text.partition(";")
+    return sid if kind == GROUP_KIND and sid.startswith("S-1-9-") else None
+
+
 def entra_group_of(sid: str) -> str | None:
     """The Entra object id inside an Entra group's SID (big-endian words of the GUID's little-endian form)."""
     if not sid.startswith(_ENTRA_GROUP):
@@ -109,13 +121,13 @@ class Identities:
         """The principal of a subject descriptor (Graph's form); None for kinds that name no person or group."""
         if descriptor in self._subjects:
             return self._subjects[descriptor]
-        sid = sid_of(descriptor)
+        sid = sid_of(descriptor) or _old_form(descriptor)
         if sid is None:
             return None
         entra = entra_group_of(sid)
         if entra is not None:
             return principals.group(self._tenant, entra)
-        return principals.ado(descriptor) if descriptor.startswith("vssgp.") else None
+        return principals.ado(subject_of(sid))
 
     def translate(self, descriptors: Iterable[str]) -> None:
         """Look up identity descriptors (the form that ACLs use) in batches; raises SourceError where a call fails."""
@@ -125,7 +137,8 @@ class Identities:
             service = self._sdk.identity()
             answer = self._sdk.call(
                 "identities",
-                lambda: service.read_identities(descriptors=",".join(batch)),  # noqa: B023
+                service.read_identities,
+                descriptors=",".join(batch),
             )
             by_descriptor = {str(i.descriptor).casefold(): i for i in answer or [] if i is not None and i.descriptor}
             for descriptor in batch:
@@ -182,7 +195,7 @@ class Identities:
         if key not in self._keys:
             service = self._sdk.identity()
             try:
-                answer = self._sdk.call("identities", lambda: service.read_identities(identity_ids=key))
+                answer = self._sdk.call("identities", service.read_identities, identity_ids=key)
             except SourceError as e:
                 # An edge of a person is not worth a failed item; it is asked again in the next run.
                 self.problems.append(f"identity {key}: {e.message}")

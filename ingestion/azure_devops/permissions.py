@@ -135,10 +135,12 @@ class Permissions:
         if any(key in self._failed for key in needed):
             return None
         project_chain = [(gate_token, f"project {project.name}"), (PROJECT_ROOT, "all projects")]
-        project_layers, _ = self._layers(Namespace.PROJECT, project_chain)
-        project_layers = [*project_layers, *self._visibility(project)]
+        project_layers, project_cut = self._layers(Namespace.PROJECT, project_chain)
+        if not project_cut:
+            project_layers = [*project_layers, *self._visibility(project)]
         object_layers, cut = self._layers(namespace, chain)
-        if not cut:
+        # The real service has no way from an object's chain to the project's own ACL; the format of worlds has one.
+        if not cut and self._client.settings.project_acl_reaches_objects:
             object_layers = [*object_layers, *project_layers]
         held = frozenset(principals.licence(self._client.organization, level) for level in licences)
         return ScopeAcl(

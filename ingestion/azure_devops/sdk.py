@@ -43,13 +43,13 @@ class Sdk:
         """WorkItemTrackingClient: classification nodes."""
         return self._get("get_work_item_tracking_client")
 
-    def call(self, what: str, function: Callable[[], Any]) -> Any:
-        """Run one SDK call; its own complaints become a SourceError that names the call."""
+    def call(self, what: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run one SDK call; its own complaints become a SourceError that names `what` was asked for."""
         from azure.devops.exceptions import AzureDevOpsClientError, AzureDevOpsServiceError
         from msrest.exceptions import ClientException
 
         try:
-            return function()
+            return function(*args, **kwargs)
         except (AzureDevOpsServiceError, AzureDevOpsClientError, ClientException, ValueError) as e:
             raise SourceError(f"the SDK failed ({type(e).__name__}: {str(e)[:200]})", where=what) from e
 
@@ -57,7 +57,7 @@ class Sdk:
         if factory not in self._made:
             if self._connection is None:
                 self._connection = _connect(self._client)
-            made = self.call(factory, lambda: getattr(self._connection.clients_v7_1, factory)())
+            made = self.call(factory, getattr(self._connection.clients_v7_1, factory))
             _reroute(made.config, self._client)
             self._made[factory] = made
         return self._made[factory]
@@ -121,7 +121,7 @@ class _Adapter(BaseAdapter):
         answer = self._client.exchange(
             request.method or "GET",
             request.url or "",
-            raw_body=body.encode() if isinstance(body, str) else body,
+            raw_body=body.encode() if isinstance(body, str) else body if isinstance(body, bytes) else None,
             # The credential is the client's business.
             headers={k: _str(v) for k, v in request.headers.items() if k.lower() in _PASSED},
         )

@@ -98,5 +98,5 @@ def wiki_artifact(url: str) -> tuple[str, str] | None:
 
 
 def web(organization: str, *segments: str) -> str:
-    """An address at the real service's web site, whatever host is read from."""
+    """An address at the real service's web site, whatever host is read from; every segment is encoded once."""
     return "/".join(["https://dev.azure.com", organization, *(quote(s, safe="") for s in segments)])

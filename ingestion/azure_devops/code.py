@@ -1,0 +1,273 @@
+"""Reads repos: files at the head of the default branch, then commits; only what changed since the head last read."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from core import uris
+from core.errors import SourceError, SourceGoneError, SourceNotFoundError
+from core.items import Source
+from ingestion.azure_devops.addresses import grouped
+from ingestion.azure_devops.catalogue import Catalogue, Repo
+from ingestion.azure_devops.commits import commit_item, new_commits
+from ingestion.azure_devops.file_item import file_item
+from ingestion.azure_devops.git import GitRepo, old_tree
+from ingestion.azure_devops.guard import Guard, Troubles
+from ingestion.azure_devops.history import history_of
+from ingestion.azure_devops.kinds import is_generated, kind_of, reason_to_skip
+from ingestion.azure_devops.organization import Organization, fingerprint
+from ingestion.azure_devops.shapes import mapping
+from ingestion.azure_devops.texts import decode
+from ingestion.connector import Batch, Change, ItemDeleted, ItemUpserted, Skipped
+
+BATCH = 20
+
+
+class CodeReader:
+    """Checkpoint: for each repo `head` (whose files are read), `names` (digest of what its items inherit), `todo`
+    (the head it works towards and the last path done), `commits` (head and names whose history is read), `log` (the
+    same for commits under way). Trees of old heads are asked for again, so that the checkpoint stays small.
+    """
+
+    name = "code"
+    source = Source.CODE
+
+    def __init__(self, organization: Organization) -> None:
+        self._org = organization
+        # Commits of each repo's head, kept between runs: a history only grows, so only what is new is listed again.
+        self._histories: dict[str, tuple[str, set[str]]] = {}
+
+    def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
+        """Yield batches; see `ingestion.connector.Reader`."""
+        catalogue = self._org.refresh()
+        state: dict[str, Any] = {"repos": {}, "done": 0}
+        state.update(copy.deepcopy(dict(checkpoint or {})))
+        if not catalogue.problems:
+            # A repo that is gone is read anew if it comes back, since its items are not present meanwhile.
+            state["repos"] = {key: own for key, own in state["repos"].items() if key in catalogue.repos}
+        guard, troubles = Guard(), Troubles()
+        lost: list[str] = []
+        for repo in sorted(catalogue.repos.values(), key=lambda r: r.id):
+            if repo.disabled:
+                # Read anew once it is switched on again; until then its scope lets nobody in.
+                state["repos"].pop(repo.id, None)
+                continue
+            try:
+                if repo.project.id in catalogue.partial:
+                    raise SourceError("it can't be told which of its files are wiki pages", where=repo.name)
+                yield from self._repo(repo, state, catalogue, guard, lost)
+            except SourceNotFoundError:
+                # Not readable for us: what it held is no longer present, and is read anew once it can be.
+                state["repos"].pop(repo.id, None)
+            except SourceError as e:
+                troubles.note(f"repo {repo.name}", e)
+        yield self._batch([], state)
+        troubles.raise_any()
+        if lost:
+            # Their old tree is gone, so what was deleted from it can be told by reconciliation only.
+            raise SourceGoneError(f"the head that was read last is no longer in {', '.join(lost)}")
+
+    def fetch(self, uris: Sequence[str]) -> Iterator[Change]:
+        """Read single files and commits again; see `ingestion.connector.Reader`."""
+        files = list(grouped(uris, self._org.name, "repos", "files"))
+        commits = list(grouped(uris, self._org.name, "repos", "commits"))
+        if not files and not commits:
+            return
+        catalogue, guard = self._org.refresh(), Guard()
+        catalogue.require_whole()
+        for repo_id, addresses in files:
+            try:
+                repo, git, head = self._open(catalogue.repos.get(repo_id))
+                tree = git.tree(head) if git is not None and head is not None else {}
+            except SourceNotFoundError:
+                repo, git, head, tree = None, None, None, {}
+            for uri, segments in addresses:
+                path = "/" + "/".join(segments)
+                if repo is None or git is None or head is None or path not in tree:
+                    yield ItemDeleted(uri)
+                else:
+                    yield from guard.run(uri, partial(self._file, repo, git, path, tree[path], head, catalogue))
+        for repo_id, addresses in commits:
+            repo = catalogue.repos.get(repo_id)
+            git = self._git(repo) if repo is not None and not repo.disabled else None
+            for uri, (sha, *_) in addresses:
+                if repo is None or git is None:
+                    yield ItemDeleted(uri)
+                else:
+                    yield from guard.run(uri, partial(self._commit, {"commitId": sha}, repo, git, catalogue))
+
+    def _open(self, repo: Repo | None) -> tuple[Repo | None, GitRepo | None, str | None]:
+        git = self._git(repo) if repo is not None and not repo.disabled else None
+        return repo, git, git.head() if git is not None else None
+
+    def present(self) -> Iterator[str]:
+        """Addresses of all files that may be read, and of all commits, at the present heads."""
+        catalogue = self._org.catalogue
+        catalogue.require_whole()
+        for repo in catalogue.repos.values():
+            try:
+                yield from self._present_in(repo, catalogue)
+            except SourceNotFoundError:
+                continue
+
+    def _present_in(self, repo: Repo, catalogue: Catalogue) -> Iterator[str]:
+        _, git, head = self._open(repo)
+        if git is None or head is None:
+            return
+        for path in git.tree(head):
+            if not isinstance(kind_of(path), str) and not _is_wiki_page(repo, path, catalogue):
+                yield uris.file(self._org.name, repo.id, path)
+        for sha in self._history(repo, git, head):
+            yield uris.commit(self._org.name, repo.id, sha)
+
+    def _history(self, repo: Repo, git: GitRepo, head: str) -> set[str]:
+        """Every commit of the head's history."""
+        before, known = self._histories.get(repo.id, ("", set()))
+        if before != head:
+            found: set[str] = set()
+            for page in git.commits(head):
+                shas = {str(row["commitId"]).lower() for row in page}
+                found |= shas
+                if before in found and shas <= known:
+                    # The old head lies behind the new one, and so does all that it had.
+                    found |= known
+                    break
+            known = found
+            self._histories[repo.id] = (head, known)
+        return known
+
+    def _git(self, repo: Repo) -> GitRepo | None:
+        return GitRepo(self._org.client, repo.project.id, repo.id, repo.branch) if repo.branch else None
+
+    def _repo(
+        self, repo: Repo, state: dict[str, Any], catalogue: Catalogue, guard: Guard, lost: list[str]
+    ) -> Iterator[Batch]:
+        _, git, head = self._open(repo)
+        if git is None or head is None:
+            return
+        fresh: dict[str, Any] = {"head": None, "names": None, "todo": None, "commits": None, "log": None}
+        own = state["repos"].setdefault(repo.id, fresh)
+        wikis = sorted((w.id, w.folder, w.branch) for w in catalogue.code_wikis(repo.id))
+        names = fingerprint(repo.name, repo.project.name, repo.label, repo.branch, wikis)
+        if (own["head"], own["names"]) != (head, names):
+            yield from self._files(repo, git, head, names, own, state, catalogue, guard, lost)
+        if own["commits"] != [head, names]:
+            yield from self._commits(repo, git, head, names, own, state, catalogue, guard)
+
+    # --- files
+
+    def _files(
+        self,
+        repo: Repo,
+        git: GitRepo,
+        head: str,
+        names: str,
+        own: dict[str, Any],
+        state: dict[str, Any],
+        catalogue: Catalogue,
+        guard: Guard,
+        lost: list[str],
+    ) -> Iterator[Batch]:
+        tree = git.tree(head)
+        before = old_tree(git, own["head"])
+        if before is None:
+            lost.append(repo.name)
+            before = {}
+        again = own["names"] != names
+        todo = sorted(p for p in tree if again or before.get(p) != tree[p])
+        step = {"head": head, "names": names}
+        if mapping(own["todo"]).get("to") == step:
+            todo = [p for p in todo if p > own["todo"]["after"]]
+        for start in range(0, len(todo), BATCH):
+            changes: list[Change] = []
+            for path in todo[start : start + BATCH]:
+                uri = uris.file(self._org.name, repo.id, path)
+                made = guard.run(uri, partial(self._file, repo, git, path, tree[path], head, catalogue))
+                changes += made
+                if own["head"] is not None and made and isinstance(made[0], Skipped):
+                    # It may have been read before it became too large, generated or a wiki page.
+                    changes.append(ItemDeleted(uri))
+            own["todo"] = {"to": step, "after": todo[min(start + BATCH, len(todo)) - 1]}
+            yield self._batch(changes, state)
+        gone = sorted(set(before) - set(tree))
+        own.update(head=head, names=names, todo=None)
+        yield self._batch([ItemDeleted(uris.file(self._org.name, repo.id, p)) for p in gone], state)
+
+    def _file(
+        self, repo: Repo, git: GitRepo, path: str, blob: str, head: str, catalogue: Catalogue
+    ) -> Iterable[Change]:
+        uri = uris.file(self._org.name, repo.id, path)
+        if _is_wiki_page(repo, path, catalogue):
+            return [Skipped(uri, "read as a wiki page")]
+        kind = kind_of(path)
+        if isinstance(kind, str):
+            return [Skipped(uri, kind)]
+        data = git.blob(blob)
+        reason = reason_to_skip(data)
+        text = decode(data) if reason is None else None
+        if reason is None:
+            reason = (
+                "binary, or in an encoding that can't be told"
+                if text is None
+                else "empty"
+                if not text.strip()
+                else "generated"
+                if is_generated(text)
+                else None
+            )
+        if reason is not None or text is None:
+            return [Skipped(uri, reason or "not readable")]
+        history = history_of(git, path, head, self._org.identities)
+        return [ItemUpserted(file_item(repo, path, text, kind, history, catalogue, self._org.settings.organization))]
+
+    # --- commits
+
+    def _commits(
+        self,
+        repo: Repo,
+        git: GitRepo,
+        head: str,
+        names: str,
+        own: dict[str, Any],
+        state: dict[str, Any],
+        catalogue: Catalogue,
+        guard: Guard,
+    ) -> Iterator[Batch]:
+        def read(rows: list[Mapping[str, Any]]) -> list[Change]:
+            changes: list[Change] = []
+            for row in rows:
+                sha = str(row["commitId"]).lower()
+                uri = uris.commit(self._org.name, repo.id, sha)
+                changes += guard.run(uri, partial(self._commit, row, repo, git, catalogue))
+            return changes
+
+        old = own["commits"][0] if own["commits"] and own["commits"][1] == names else None
+        skip = own["log"]["skip"] if own["log"] and own["log"]["to"] == [head, names] else 0
+        for done, rows in new_commits(git, old, head, skip=skip):
+            for start in range(0, len(rows), BATCH):
+                changes = read(rows[start : start + BATCH])
+                if start + BATCH >= len(rows):
+                    own["log"] = {"to": [head, names], "skip": done}
+                yield self._batch(changes, state)
+        own.update(commits=[head, names], log=None)
+        yield self._batch([], state)
+
+    def _commit(self, row: Mapping[str, Any], repo: Repo, git: GitRepo, catalogue: Catalogue) -> Iterable[Change]:
+        if "author" not in row:
+            row = git.commit(str(row["commitId"]))
+        organization = self._org.settings.organization
+        return [ItemUpserted(commit_item(row, repo, git, catalogue, self._org.identities, organization))]
+
+    def _batch(self, changes: list[Change], state: dict[str, Any]) -> Batch:
+        state["done"] += sum(isinstance(c, ItemUpserted) for c in changes)
+        return Batch(changes=tuple(changes), checkpoint=copy.deepcopy(state), progress=(state["done"], None))
+
+
+def _is_wiki_page(repo: Repo, path: str, catalogue: Catalogue) -> bool:
+    """Whether a file is a page of a code wiki, which shows the same bytes: the page wins."""
+    return path.lower().endswith(".md") and any(
+        w.branch == repo.branch and path.startswith(w.folder.rstrip("/") + "/") for w in catalogue.code_wikis(repo.id)
+    )

@@ -1,0 +1,112 @@
+"""The Azure DevOps connector: one organization's access and content behind the port of connectors."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from core.access import ScopeId
+from core.settings import AzureDevOpsSettings
+from ingestion.azure_devops.client import AdoClient
+from ingestion.azure_devops.code import CodeReader
+from ingestion.azure_devops.directory import Directory
+from ingestion.azure_devops.organization import Organization
+from ingestion.azure_devops.permissions import Permissions
+from ingestion.azure_devops.pull_requests import PullRequestsReader
+from ingestion.azure_devops.wikis import WikisReader
+from ingestion.azure_devops.work_items import WorkItemsReader
+from ingestion.connector import AccessSnapshot, Admission, Reader
+
+ADMISSION = Admission(
+    acl_export=(
+        "ACLs of the namespaces Project, CSS (areas) and Git Repositories are dumped whole, with project visibility "
+        "and access levels; every item has the rule of its area node, repo or wiki."
+    ),
+    change_and_deletion_feed=(
+        "Work items by the reporting feed's continuation token and the recycle bin; wikis and code by comparing the "
+        "head commit's tree with the last one read; pull requests by comparing the whole list."
+    ),
+    stable_ids_and_urls=(
+        "Work item, page, pull request and commit ids survive renames and moves, as do the GUIDs of repos, wikis and "
+        "areas; web addresses are made from the names of the day."
+    ),
+    timestamps="Work items and pull requests carry their own; files and pages have those of their commits.",
+    authors=(
+        "Identities carry a subject descriptor that Graph maps to an Entra object id; commits carry an address, which "
+        "counts where exactly one account has it."
+    ),
+    demo_question='"I need to do an integration with a new partner, where do I do this?"',
+)
+
+
+class AzureDevOpsConnector:
+    """Reads one organization. `cache` is a folder for what the SDK keeps (two small answers an organization)."""
+
+    def __init__(
+        self, settings: AzureDevOpsSettings, *, cache: Path | None = None, client: AdoClient | None = None
+    ) -> None:
+        if cache is not None:
+            # Must stand before the SDK is imported, which would make its folder in the home folder otherwise.
+            os.environ.setdefault("AZURE_DEVOPS_CACHE_DIR", str(cache))
+        self._org = Organization(settings, client)
+
+    @property
+    def name(self) -> str:
+        """`azure_devops`, the key of the access snapshot."""
+        return "azure_devops"
+
+    @property
+    def admission(self) -> Admission:
+        """The answers to the six admission questions."""
+        return ADMISSION
+
+    def access(self) -> AccessSnapshot:
+        """Read ACLs, groups and access levels. People are Microsoft Graph's to tell.
+
+        Raises SourceError where the projects, the people or the namespaces can't be listed: without them no rule can
+        be written down, and what was known before stays until its time limit.
+        """
+        catalogue = self._org.refresh()
+        identities = self._org.refresh_identities()
+        permissions = Permissions(self._org.client, self._org.sdk, identities, catalogue)
+        permissions.read()
+        scopes = permissions.scopes()
+        directory = Directory(self._org.client, identities)
+        mentioned = {p for scope in scopes for p in scope.acl.mentioned()}
+        containers = (*directory.groups(mentioned), *directory.licences())
+        problems = [*catalogue.problems, *permissions.problems, *identities.problems, *directory.problems]
+        return AccessSnapshot(
+            source=self.name,
+            containers=containers,
+            scopes=scopes,
+            complete=not problems,
+            unknown_principals=dict(sorted((identities.unknown + directory.unknown).items())),
+            notes=tuple(problems),
+        )
+
+    def readers(self) -> tuple[Reader, ...]:
+        """Wikis before code, because a code wiki's pages are not read as files."""
+        found: tuple[Reader, ...] = (
+            WorkItemsReader(self._org),
+            WikisReader(self._org),
+            CodeReader(self._org),
+            PullRequestsReader(self._org),
+        )
+        return found
+
+    def scope_of(self, uri: str) -> ScopeId | None:
+        """The scope of a page, file, commit or pull request by its address; a work item's stands in its area."""
+        known = self._org.known
+        parts = uri.removeprefix("ctx://").split("/")
+        if known is None or len(parts) < 5 or parts[:2] != ["ado", self._org.name]:
+            return None
+        if parts[2] == "repos":
+            return known.repo_scope(parts[3]) if parts[3] in known.repos else None
+        if parts[2] == "wikis":
+            wiki = next((w for w in known.wikis if w.id == parts[3]), None)
+            return known.wiki_scope(wiki) if wiki is not None else None
+        return None
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._org.client.close()

@@ -1,0 +1,59 @@
+"""One item that can't be read is a failure of that item; a source that fails again and again ends the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from core.errors import SourceAuthError, SourceError, SourceNotFoundError, SourceThrottledError
+from ingestion.connector import Change, Failure
+
+_IN_A_ROW = 4
+
+
+class Guard:
+    """Runs the reading of items one by one and turns what goes wrong into Failures, which the sync tries again.
+
+    A refused credential or a long throttle ends the run at once; so do some failures of the source in a row, because
+    then it is not the item.
+    """
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+
+    def run(self, uri: str, read: Callable[[], Iterable[Change]]) -> list[Change]:
+        """The changes that `read` yields, or one Failure for `uri`."""
+        try:
+            changes = list(read())
+        except (SourceAuthError, SourceThrottledError):
+            raise
+        except SourceNotFoundError as e:
+            self._in_a_row = 0
+            return [Failure(uri, str(e), hide=True)]
+        except SourceError as e:
+            self._in_a_row += 1
+            if e.retryable and self._in_a_row >= _IN_A_ROW:
+                raise
+            return [Failure(uri, str(e))]
+        except (KeyError, TypeError, ValueError, AttributeError) as e:
+            self._in_a_row = 0
+            return [Failure(uri, f"the answer has an unexpected shape ({type(e).__name__}: {e})")]
+        self._in_a_row = 0
+        return changes
+
+
+class Troubles:
+    """What went wrong with single repos or wikis while the others were read."""
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+
+    def note(self, name: str, error: SourceError) -> None:
+        """Keep an error for the end of the run; one that ends the run is raised."""
+        if isinstance(error, SourceAuthError | SourceThrottledError):
+            raise error
+        self._found.append(f"{name}: {error}")
+
+    def raise_any(self) -> None:
+        """End the run as failed where something went wrong: what came is kept, and nothing counts as gone."""
+        if self._found:
+            raise SourceError("; ".join(self._found[:10]))
