@@ -21,7 +21,7 @@ from graph.db import Database, clean
 from graph.epoch import move_epoch
 from graph.reading import ItemReader
 from graph.reading import ItemRow as ItemRow
-from graph.versions import order
+from graph.versions import is_number, order
 from graph.writing import lock_items, write_item
 
 
@@ -45,17 +45,18 @@ class ItemStore(ItemReader):
         """Bring the record to what `item` says, people edges and links with it, unless what is known is newer.
 
         A deleted item comes back only where `item` is newer than its deletion (see `tombstone`), a hidden one at once.
-        The same content on the same scope writes nothing. `at` is our own time.
+        The same content on the same scope writes nothing. `at` is our own time at which the source showed `item` so:
+        numbered versions are ordered by number, and others by their times unless `item` was read later.
         """
 
         def work(connection: Connection[DictRow]) -> Upsert:
             lock_items(connection, [item.uri])
             old = connection.execute(
-                "SELECT lifecycle, digest, scope, version, modified_at, deleted_at, deletion_stated, deletion_version "
-                "FROM items WHERE uri = %s",
+                "SELECT lifecycle, digest, scope, version, modified_at, ingested_at, noticed_at, deleted_at, "
+                "deletion_stated, deletion_version FROM items WHERE uri = %s",
                 [item.uri],
             ).fetchone()
-            if old is not None and _outdated(item, old):
+            if old is not None and _outdated(item, old, at):
                 return Upsert(outdated=True)
             digest = item.digest
             known = old is not None and old["lifecycle"] != "deleted"
@@ -207,17 +208,22 @@ class ItemStore(ItemReader):
             return connection.execute(statement, [uri]).fetchone()
 
 
-def _outdated(item: Item, old: DictRow) -> bool:
+def _outdated(item: Item, old: DictRow, at: datetime) -> bool:
     """Whether what is known is newer than `item`; what is deleted stays so unless `item` proves to be newer."""
-    if old["lifecycle"] != "deleted":
-        return order(item.version, item.modified_at, old["version"], old["modified_at"]) == -1
-    if not old["deletion_stated"]:
-        return order(item.version, item.modified_at, old["version"], old["modified_at"]) == -1
-    known_version = old["deletion_version"] or old["version"]
-    newer = order(item.version, item.modified_at, known_version, old["deleted_at"] or old["modified_at"]) == 1
+    numbered = is_number(item.version) and is_number(old["version"])
+    if old["lifecycle"] != "deleted" or not old["deletion_stated"]:
+        older = order(item.version, item.modified_at, old["version"], old["modified_at"]) == -1
+        # Times can run backwards for good reasons (a branch that was reset, a reply that was removed). Then what was
+        # read later is the truth; what comes with an earlier reading is an echo.
+        return older and (numbered or at <= old["ingested_at"])
+    since = old["deleted_at"] or old["modified_at"]
+    newer = order(item.version, item.modified_at, old["deletion_version"] or old["version"], since) == 1
     if newer and old["deletion_version"] is None and old["deleted_at"] is not None and item.modified_at is not None:
         # The deletion's own version is not known, so a higher number alone does not show that this came after it.
-        return bool(item.modified_at <= old["deleted_at"])
+        newer = item.modified_at > old["deleted_at"]
+    if not newer and not numbered and old["deleted_at"] is None and old["deletion_version"] is None:
+        # No order at all. A state that we never had, read after the deletion, is no echo of what was deleted.
+        newer = item.version != old["version"] and at > old["noticed_at"]
     return not newer
 
 

@@ -67,7 +67,7 @@ class Pipeline:
     def upsert(self, item: Item, *, at: datetime, tally: Tally) -> None:
         """Bring the stores to what `item` says. Idempotent. Raises StoreUnavailableError, InputError."""
         if not self._labels.may_store(item.label):
-            self.delete([item.uri], at=at, reason="label", tally=tally)
+            self.delete([item.uri], at=at, reason="label", tally=tally, stated=False)
             tally.add("withheld")
             return
         item = prepare(item)
@@ -90,10 +90,24 @@ class Pipeline:
             tally.add("upserted")
         self._items.record_indexed(item.uri, item.digest)
 
-    def delete(self, uris: Sequence[str], *, at: datetime, reason: str, tally: Tally) -> None:
-        """Tombstone first (obeyed by the next question), then remove from the index."""
-        gone = self._items.tombstone(uris, at=at, reason=reason)
+    def delete(
+        self,
+        uris: Sequence[str],
+        *,
+        at: datetime,
+        reason: str,
+        tally: Tally,
+        stated: bool = True,
+        deleted_at: datetime | None = None,
+    ) -> None:
+        """Tombstone first (obeyed by the next question), then remove from the index.
+
+        `stated`: the source said so (at `deleted_at`, where it told); otherwise it was concluded, and being read
+        again is enough to bring an item back.
+        """
+        gone = self._items.tombstone(uris, at=at, reason=reason, stated=stated, deleted_at=deleted_at)
         self._index.delete_items(uris)
+        self._items.record_removed(uris)
         tally.add("deleted", gone)
 
     def hide(self, uri: str, *, reason: str, at: datetime) -> None:
@@ -106,6 +120,7 @@ class Pipeline:
             body = self._items.body(uri)
             if body is None:
                 self._index.delete_items([uri])
+                self._items.record_removed([uri])
                 continue
             item, chunks = body
             self._write_points(item, chunks, tally)
@@ -168,7 +183,7 @@ class Pipeline:
 
     def _derive(self, item: Item) -> None:
         self._glossary.replace(item.uri, glossary_entries(item))
-        self._supersessions.replace(item.uri, declared(item, self._items.resolve))
+        self._supersessions.replace(item.uri, declared(item))
 
 
 def prepare(item: Item) -> Item:

@@ -114,7 +114,7 @@ class Synchronizer:
 
     def sync_reader(self, connector: Connector, reader: Reader) -> RunReport:
         """Run one reader from its checkpoint to the end of what the source has."""
-        run = self._runs.start(connector.name, reader.name)
+        run = self._runs.start(connector.name, reader.name, reader.source)
         tally = Tally()
         checkpoint = self._runs.checkpoint(connector.name, reader.name)
         full = checkpoint is None
@@ -163,8 +163,10 @@ class Synchronizer:
                             raise
                         self._runs.fail(item.source.value, item.uri, str(e), at)
                         tally.add("failed")
-                case ItemDeleted(uri):
-                    self._pipeline.delete([uri], at=at, reason="deleted at the source", tally=tally)
+                case ItemDeleted(uri, deleted_at):
+                    self._pipeline.delete(
+                        [uri], at=at, reason="deleted at the source", tally=tally, deleted_at=deleted_at
+                    )
                     self._runs.clear_failure(uri)
                 case Failure(uri, reason, hide):
                     seen.add(uri)
@@ -191,7 +193,9 @@ class Synchronizer:
             return
         gone = self._items.uris(reader.source) - present
         if gone:
-            self._pipeline.delete(sorted(gone), at=self._now(), reason="no longer at the source", tally=tally)
+            self._pipeline.delete(
+                sorted(gone), at=self._now(), reason="no longer at the source", tally=tally, stated=False
+            )
             self._pipeline.flush()
 
     def _check(self, tally: Tally) -> str | None:
