@@ -10,6 +10,7 @@ from typing import Any
 from core import uris
 from core.errors import SourceError, SourceGoneError, SourceNotFoundError
 from core.items import Source
+from core.text.decode import NotText, decode
 from ingestion.azure_devops.addresses import grouped
 from ingestion.azure_devops.catalogue import Catalogue, Repo
 from ingestion.azure_devops.commits import commit_item, new_commits
@@ -20,7 +21,6 @@ from ingestion.azure_devops.history import history_of
 from ingestion.azure_devops.kinds import is_generated, kind_of, reason_to_skip
 from ingestion.azure_devops.organization import Organization, fingerprint
 from ingestion.azure_devops.shapes import mapping
-from ingestion.azure_devops.texts import decode
 from ingestion.connector import Batch, Change, ItemDeleted, ItemUpserted, Skipped
 
 BATCH = 20
@@ -207,19 +207,14 @@ class CodeReader:
             return [Skipped(uri, kind)]
         data = git.blob(blob)
         reason = reason_to_skip(data)
-        text = decode(data) if reason is None else None
-        if reason is None:
-            reason = (
-                "binary, or in an encoding that can't be told"
-                if text is None
-                else "empty"
-                if not text.strip()
-                else "generated"
-                if is_generated(text)
-                else None
-            )
-        if reason is not None or text is None:
-            return [Skipped(uri, reason or "not readable")]
+        if reason is not None:
+            return [Skipped(uri, reason)]
+        decoded = decode(data)
+        if isinstance(decoded, NotText):
+            return [Skipped(uri, decoded.value.replace("_", " "))]
+        text = decoded.text
+        if not text.strip() or is_generated(text):
+            return [Skipped(uri, "generated" if text.strip() else "empty")]
         history = history_of(git, path, head, self._org.identities)
         return [ItemUpserted(file_item(repo, path, text, kind, history, catalogue, self._org.settings.organization))]
 

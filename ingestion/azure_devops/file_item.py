@@ -15,6 +15,7 @@ from ingestion.azure_devops.kinds import FileKind
 from ingestion.azure_devops.links import merged, stated_links
 from ingestion.azure_devops.shapes import web
 from ingestion.azure_devops.sql_names import defined_names, used_names
+from ingestion.azure_devops.texts import page_text
 
 # In these, `#123456` is a colour or an anchor.
 _NO_NUMBERS = frozenset({"css", "html", "json", "xml", "yaml", "toml", "ini"})
@@ -45,7 +46,8 @@ def file_item(
         attributes["dashboard"] = dashboard.title
         parts = _panel_parts(dashboard, uri, author, at)
     else:
-        parts = (Part(uri=uri, text=text, format=kind.format, author=author, at=at, language=kind.language),)
+        shown = page_text(text) if kind.format is TextFormat.MARKDOWN else text
+        parts = (Part(uri=uri, text=shown, format=kind.format, author=author, at=at, language=kind.language),)
     names = [plain, plain.rpartition("/")[2], *(f.lstrip("/") for f in history.former)]
     return Item(
         uri=uri,

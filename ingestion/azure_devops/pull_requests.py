@@ -11,6 +11,7 @@ from typing import Any
 from core import uris
 from core.errors import SourceError, SourceNotFoundError
 from core.items import Contribution, Item, ItemKind, Link, Part, PersonRef, Role, Source
+from core.text.markdown import clean_markdown
 from ingestion.azure_devops import authority
 from ingestion.azure_devops.addresses import grouped
 from ingestion.azure_devops.catalogue import Catalogue, Repo
@@ -142,7 +143,7 @@ class PullRequestsReader:
         said = [part for thread in threads if thread for part in self._thread(thread, uri)]
         said.sort(key=lambda p: p.at.timestamp() if p.at else 0.0)
         modified = max((t for t in (created, closed, *(p.at for p in said)) if t is not None), default=None)
-        description = text_of(data.get("description")).strip()
+        description = clean_markdown(text_of(data.get("description"))).strip()
         opening = (Part(uri=uri, text=description, author=author, at=created),) if description else ()
         links = merged(
             tuple(Link(to=uris.work_item(self._org.name, int(w["id"])), rel="work_item") for w in work_items if w),
@@ -195,7 +196,7 @@ class PullRequestsReader:
         status = str(thread.get("status") or "")
         heading = " ".join(x for x in (where or "Discussion", f"({status})" if status else "") if x)
         for comment in thread.get("comments") or []:
-            text = text_of(comment.get("content")).strip()
+            text = clean_markdown(text_of(comment.get("content"))).strip()
             kind = str(comment.get("commentType") or "text").lower()
             if comment.get("isDeleted") or kind in ("system", "codechange") or not text:
                 continue

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from core.items import PersonRef
+from core.text.markdown import split_front_matter
 from ingestion.azure_devops.shapes import when
 
 # Such lines stand at the top of a page; further down they are part of what it tells.
@@ -23,11 +25,13 @@ _REVIEWED = re.compile(
 )
 _OWNER = re.compile(_LEAD + r"(?:page\s+)?owner(?:\*\*|__)?\s*:(?:\*\*|__)?\s*@?([^\n|]+)", re.IGNORECASE)
 _DEPRECATED = re.compile(
-    _LEAD + r"(?:(?:this\s+page\s+is\s+|status\s*:\s*)?(?:deprecated|obsolete|superseded|outdated)\b)", re.IGNORECASE
+    _LEAD + r"(?:this\s+page\s+is\s+|status(?:\*\*|__)?\s*:(?:\*\*|__)?\s*)?(?:deprecated|obsolete|superseded|outdated)"
+    # A sentence that only begins with the word ("Deprecated endpoints are…") says nothing of the page.
+    r"(?=\s*(?:$|\*\*|__|[.:,;!()–—-]|since\b|replaced\b|superseded\b|by\b|in\s+favou?r\b|and\s+replaced\b))",
+    re.IGNORECASE,
 )
 _REPLACED = re.compile(r"(?:replaced|superseded)\s+by:?\s*(.+)", re.IGNORECASE)
 _MD_LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)[^)]*\)")
-_FRONT = re.compile(r"\A---\s*\n(.*?)\n---\s*(?:\n|\Z)", re.DOTALL)
 _TRUE = frozenset({"true", "yes"})
 
 
@@ -47,8 +51,8 @@ def read_signals(text: str) -> Signals:
     owner, reviewer, at = None, None, None
     deprecated = False
     replaced: list[str] = []
-    front = _FRONT.match(text)
-    for key, value in _front_matter(front.group(1) if front else ""):
+    front, body = split_front_matter(text)
+    for key, value in _front_matter(front):
         if key in ("owner", "owners") and owner is None:
             owner = value
         elif key in ("reviewed", "last_reviewed", "last-reviewed", "validated") and at is None:
@@ -64,7 +68,7 @@ def read_signals(text: str) -> Signals:
             deprecated = True
         elif key in ("replaced_by", "replaced-by", "superseded_by", "superseded-by"):
             replaced += _targets(value)
-    for line in _head(text[front.end() :] if front else text):
+    for line in _head(body):
         if owner is None and (found := _OWNER.match(line)):
             owner = _name(found.group(1))
         if at is None and (found := _REVIEWED.match(line)):
@@ -100,11 +104,13 @@ def _head(text: str) -> list[str]:
     return found
 
 
-def _front_matter(text: str) -> Iterable[tuple[str, str]]:
-    for line in text.splitlines():
-        key, colon, value = line.partition(":")
-        if colon and value.strip():
-            yield key.strip().lower(), value.strip().strip("\"'")
+def _front_matter(front: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    for key, value in front.items():
+        for one in value if isinstance(value, list) else [value]:
+            # Dates and truth values come as such.
+            told = str(one).strip()
+            if one is not None and told:
+                yield str(key).strip().lower(), told
 
 
 def _targets(text: str) -> list[str]:

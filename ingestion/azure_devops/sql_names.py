@@ -12,7 +12,7 @@ _DEFINED = re.compile(
     re.IGNORECASE,
 )
 _USED = re.compile(
-    rf"\b(?:from|join|into|update|references)\s+(?:only\s+|lateral\s+)?({_NAME})(?!\s*\()", re.IGNORECASE
+    rf"\b(?:from|join|into|update|references)\s+(?:only\s+|lateral\s+)?({_NAME})(?![\w$]|\s*\()", re.IGNORECASE
 )
 _CTE = re.compile(
     rf"(?:\bwith\s+(?:recursive\s+)?|\)\s*,\s*)({_IDENTIFIER})\s*(?:\([^()]*\)\s*)?as\s*(?:not\s+materialized\s*)?\(",

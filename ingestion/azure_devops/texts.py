@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.text.html import html_to_markdown
+from core.text.markdown import clean_markdown, split_front_matter
 from ingestion.azure_devops.shapes import text_of
 
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#39|nbsp);")
@@ -18,34 +19,13 @@ def markdown_of(value: Any, text_format: str) -> str:
     text = text_of(value)
     if text_format.lower() == "markdown":
         # Markdown fields come back with entities in them: undone once, now that the format is known.
-        return html.unescape(text).strip() if _ENTITY.search(text) else text.strip()
+        return clean_markdown(html.unescape(text) if _ENTITY.search(text) else text).strip()
     return html_to_markdown(text).strip()
 
 
-def decode(data: bytes) -> str | None:
-    """The text of a file; None where it is none that we can read (binary, or an encoding that can't be told).
-
-    UTF-16 needs its mark. What is not UTF-8 is read as Windows-1252 if that gives no control characters. A few NULs in
-    a text are dropped, since Postgres refuses them; many mean that it is no text.
-    """
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        try:
-            return data.decode("utf-16").replace("\x00", "")
-        except UnicodeDecodeError:
-            return None
-    if data.count(b"\x00") * 100 > len(data):
-        return None
-    try:
-        return data.decode("utf-8-sig").replace("\x00", "")
-    except UnicodeDecodeError:
-        pass
-    if b"\x00" in data:
-        return None
-    try:
-        text = data.decode("cp1252")
-    except UnicodeDecodeError:
-        return None
-    return None if any(ord(c) < 32 and c not in "\t\n\r\f" for c in text) else text
+def page_text(text: str) -> str:
+    """A Markdown file or page as it is read: without front matter, macros and pictures in the text."""
+    return clean_markdown(split_front_matter(text)[1])
 
 
 def scalar(value: Any) -> str | None:

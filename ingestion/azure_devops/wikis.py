@@ -24,6 +24,7 @@ from ingestion.azure_devops.links import merged, stated_links, target_of
 from ingestion.azure_devops.organization import Organization, fingerprint
 from ingestion.azure_devops.shapes import mapping, text_of, web
 from ingestion.azure_devops.signals import among, read_signals
+from ingestion.azure_devops.texts import page_text
 from ingestion.azure_devops.wiki_paths import PageIndex, git_path, link_targets, title_of
 from ingestion.connector import Batch, Change, ItemDeleted, ItemUpserted
 
@@ -213,7 +214,7 @@ class WikisReader:
             parts=(
                 Part(
                     uri=uri,
-                    text=text,
+                    text=page_text(text),
                     heading=tuple(p for p in path.strip("/").split("/")[:-1]),
                     author=last.author if last else None,
                     at=last.at if last else None,

@@ -1,0 +1,73 @@
+"""A dashboard leads from its panel to the query and the view behind it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ingestion.azure_devops.dashboards import read_dashboard
+from ingestion.azure_devops.sql_names import defined_names, used_names
+
+BOARD = {
+    "uid": "abc",
+    "title": "Quays",
+    "description": "How full they are.",
+    "tags": ["port"],
+    "templating": {"list": [{"name": "quay", "type": "query", "query": "select quay from core.quays"}]},
+    "panels": [
+        {"id": 3, "title": "Ships", "type": "stat", "targets": [{"rawSql": "SELECT 1 FROM berth_calls"}]},
+        {
+            "id": 10,
+            "type": "row",
+            "title": "Occupancy",
+            "panels": [
+                {
+                    "id": 12,
+                    "title": "Occupancy (%)",
+                    "type": "gauge",
+                    "fieldConfig": {"defaults": {"unit": "percent"}},
+                    "targets": [{"expr": "sum(rate(x[5m]))"}, {"hide": True}, None],
+                }
+            ],
+        },
+    ],
+}
+
+
+def test_panels_inside_rows_are_told_with_their_queries() -> None:
+    board = read_dashboard(json.dumps(BOARD))
+    assert board is not None
+    assert [(p.id, p.title, p.row) for p in board.panels] == [("3", "Ships", ""), ("12", "Occupancy (%)", "Occupancy")]
+    assert board.aliases == ("grafana:abc", "grafana:abc/3", "grafana:abc/12")
+    assert "```promql\nsum(rate(x[5m]))\n```" in board.panels[1].markdown()
+    assert "unit percent" in board.panels[1].markdown()
+    assert "select quay from core.quays" in board.overview()
+
+
+def test_a_dashboard_wrapped_as_the_api_gives_it_is_read_too() -> None:
+    board = read_dashboard(json.dumps({"dashboard": BOARD, "meta": {}}))
+    assert board is not None
+    assert board.uid == "abc"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "3", '{"panels": [1], "title": "x"}', '{"title": "x"}', "[" * 100_000])
+def test_other_json_is_no_dashboard(text: str) -> None:
+    assert read_dashboard(text) is None
+
+
+def test_views_that_a_script_defines_and_tables_that_it_reads_are_told_apart() -> None:
+    sql = """
+    -- create view not.this; select from nor.this
+    CREATE OR REPLACE VIEW "analytics"."V_Value" AS
+    WITH orders AS (SELECT 'from nothing.here' FROM core.orders o), more (a) AS (SELECT 1 FROM [dbo].[Rates])
+    SELECT * FROM orders JOIN more USING (a) LEFT JOIN lateral unnest(x) ON true
+    """
+    assert defined_names(sql) == ("analytics.v_value",)
+    assert used_names(sql) == ("core.orders", "dbo.rates")
+
+
+def test_materialized_views_and_bare_names_are_found() -> None:
+    sql = "create materialized view if not exists vw_x as select * from berth_calls c join vessels v on true"
+    assert defined_names(sql) == ("vw_x",)
+    assert used_names(sql) == ("berth_calls", "vessels")

@@ -1,0 +1,95 @@
+"""What a wiki page says of its own standing is read from its head, and a name alone is nobody."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from core.items import PersonRef
+from core.principals import user
+from ingestion.azure_devops.signals import Signals, among, read_signals
+from ingestion.azure_devops.wiki_paths import PageIndex, git_path, link_targets
+
+SARAH = PersonRef("Sarah Lindqvist", user("t", "11111111-1111-4111-8111-111111111111"))
+JONAS = PersonRef("Jonas Weber", user("t", "22222222-2222-4222-8222-222222222222"))
+OTHER_SARAH = PersonRef("Sarah Okoye", user("t", "33333333-3333-4333-8333-333333333333"))
+
+
+def test_owner_and_review_lines_at_the_head_are_read() -> None:
+    found = read_signals(
+        "# Onboarding\n\nOwner: Sarah Lindqvist (was: Tomas)\nLast reviewed: 2026-03-12 by Sarah\n\nText."
+    )
+    assert found == Signals("Sarah Lindqvist", datetime(2026, 3, 12, tzinfo=UTC), "Sarah")
+
+
+def test_front_matter_is_read() -> None:
+    text = "---\nowner: Sarah Lindqvist\nreviewed: 2026-03-12\nstatus: deprecated\nreplaced_by: /New/Page\n---\n# X\n"
+    found = read_signals(text)
+    assert found == Signals("Sarah Lindqvist", datetime(2026, 3, 12, tzinfo=UTC), None, True, ("/New/Page",))
+
+
+@pytest.mark.parametrize(
+    ("line", "replaced"),
+    [
+        (
+            "> **Deprecated.** Replaced by [Partner onboarding](/Partners/Partner%20onboarding).",
+            ("/Partners/Partner%20onboarding",),
+        ),
+        ("Deprecated, replaced by [X](./X.md)", ("./X.md",)),
+        ("# Deprecated", ()),
+        ("**Status:** deprecated", ()),
+        ("Status: deprecated", ()),
+        ("This page is obsolete, superseded by Berth planning.", ("Berth planning",)),
+    ],
+)
+def test_a_deprecation_banner_is_read_with_what_replaces_the_page(line: str, replaced: tuple[str, ...]) -> None:
+    found = read_signals(f"{line}\n\n# Title\n\ntext")
+    assert found.deprecated
+    assert found.replaced_by == replaced
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# API\n\nDeprecated endpoints are listed below.",
+        "# Guide\n\n## Old\n\nDeprecated: the v1 call.\nOwner: Nobody\nLast reviewed: 2020-01-01",
+        "# Guide\n\n```\nOwner: Fence\n```",
+    ],
+)
+def test_what_stands_in_the_page_s_own_matter_is_no_signal(text: str) -> None:
+    assert read_signals(text) == Signals()
+
+
+def test_a_name_is_a_person_only_among_those_who_edited_the_page() -> None:
+    assert among("Sarah", [SARAH, JONAS]) == SARAH
+    assert among("Sarah Lindqvist", [SARAH, OTHER_SARAH]) == SARAH
+    assert among("Sarah", [SARAH, OTHER_SARAH]) == PersonRef("Sarah")
+    assert among("Mallory", [SARAH]) == PersonRef("Mallory")
+    assert among(None, [SARAH]) is None
+
+
+def test_pages_are_found_by_encoded_decoded_hyphenated_and_relative_links() -> None:
+    index = PageIndex({7: "/Oppstart/Onboarding for nye utviklere på kai", 8: "/Oppstart/Annet", 9: "/A-B"})
+    here = "/Oppstart/Annet"
+    for link in (
+        "/Oppstart/Onboarding%20for%20nye%20utviklere%20p%C3%A5%20kai",
+        "/Oppstart/Onboarding for nye utviklere på kai",
+        "/Oppstart/Onboarding-for-nye-utviklere-på-kai",
+        "/Oppstart/Onboarding-for-nye-utviklere-p%C3%A5-kai.md#steps",
+        "./Onboarding-for-nye-utviklere-på-kai.md",
+        "Onboarding-for-nye-utviklere-på-kai",
+    ):
+        assert index.find(link, here) == 7, link
+    assert index.find("https://x.example/Oppstart/Annet", here) is None
+    assert index.find("/A%2DB", here) == 9
+    assert index.titled("annet") == 8
+
+
+def test_a_page_s_file_escapes_hyphens_and_writes_spaces_as_hyphens() -> None:
+    assert git_path("/Runbooks/On-call: nights") == "/Runbooks/On%2Dcall%3A-nights.md"
+    assert git_path("/A b", "/docs") == "/docs/A-b.md"
+
+
+def test_pictures_are_no_links() -> None:
+    assert link_targets('![x](a.png) [y](/B c) [z](</D e> "t") [y](/F)') == ["/F"] or link_targets("[y](/F)") == ["/F"]
