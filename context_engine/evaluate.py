@@ -110,7 +110,7 @@ def evaluate(
             if question.after is not None and question.after != applied:
                 applied = question.after
                 on_event(applied)
-                sandbox.state.apply(applied)
+                sandbox.apply(applied)
                 engine.sync()
             else:
                 engine.keep_access_fresh()
@@ -147,7 +147,7 @@ def _ask(engine: EmbeddedEngine, client: httpx.Client, judge: Judge, question: Q
     state = engine.sandbox.state
     try:
         token = engine.sandbox.token(question.as_.removeprefix("person:"), audience=AUDIENCE)
-        body = request_body(question, lambda ref: references.resolve(state, ref).uri)
+        body = request_body(question, lambda ref: references.target(state, ref).uri)
     except ContextEngineError as e:
         raise InputError(f"question {question.id!r}: {e}", where="questions") from e
     started = time.perf_counter()
@@ -167,8 +167,8 @@ def _judge(engine: EmbeddedEngine) -> Judge:
     assert engine.sandbox is not None
     state = engine.sandbox.state
     return Judge(
-        target=lambda ref: references.resolve(state, ref),
-        oid=lambda key: references.person_oid(state, key),
+        target=lambda ref: references.target(state, ref),
+        oid=state.oid,
         tenant=str(state.world.tenant_id),
     )
 

@@ -125,11 +125,11 @@ class Judge:
             if {self._target(ref).item_uri for ref in pair} not in pairs:
                 yield Failed("conflicts", list(pair), [sorted(p) for p in pairs])
         for mark in expect.superseded:
-            old = by_uri.get(self._target(mark.item).item_uri)
+            old = by_uri.get(self._target(mark.item).item_uri or "")
             if old is None or old.superseded_by != self._target(mark.by).item_uri:
                 yield Failed("superseded", mark.model_dump(), old.superseded_by if old else "not in the bundle")
         for ref in expect.stale:
-            item = by_uri.get(self._target(ref).item_uri)
+            item = by_uri.get(self._target(ref).item_uri or "")
             if item is None or item.staleness is None:
                 yield Failed("stale", ref, "no warning" if item else "not in the bundle")
 

@@ -81,7 +81,7 @@ def demo(target: Target) -> None:
                         Question.model_validate(
                             {"id": "demo", "as": person, "ask": scene.question, "focus": scene.focus}
                         ),
-                        lambda ref: references.resolve(state, ref).uri,
+                        lambda ref: references.target(state, ref).uri,
                     )
                     token = engine.sandbox.token(person, audience=AUDIENCE)
                     bundles.append(Bundle.model_validate_json(post(server.url, token, body).content))

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
-from context_engine import worlds
 from context_engine.commands.screen import Screen
-from context_engine.commands.target import DATA_ROOT, Target
+from context_engine.commands.target import Target
 from context_engine.evaluate import Report, Result, evaluate
 from context_engine.questions import load_questions
+from core.embedding.cache import CachingEmbedder
+from core.embedding.sentence_transformers import SentenceTransformersEmbedder
 from core.errors import ConfigError
+
+VECTORS = "vectors.sqlite"
 
 
 def run_eval(target: Target, questions: Path | None, *, as_json: bool) -> int:
@@ -23,14 +28,14 @@ def run_eval(target: Target, questions: Path | None, *, as_json: bool) -> int:
         raise ConfigError("eval runs on a world", mend="Give one with --world")
     file = questions or target.world / "questions.yaml"
     asked = load_questions(file)
-    data = target.data
-    if data == worlds.data_folder(target.world, DATA_ROOT):
-        data = data.with_name(f"{data.name}-eval")
     out = Console(width=80, quiet=as_json)
-    target = Target(data, target.world, None, target.real_clock)
-    with Screen(quiet=as_json) as screen, target.open(on_progress=screen.progress, on_step=screen.step) as engine:
-        assert engine.sandbox is not None
-        engine.sandbox.forget_events()
+    target = Target(_fresh(target.data / "eval"), target.world, None, target.real_clock)
+    with ExitStack() as stack:
+        screen = stack.enter_context(Screen(quiet=as_json))
+        cache = CachingEmbedder(SentenceTransformersEmbedder(None), target.data / VECTORS)
+        engine = stack.enter_context(
+            target.open(on_progress=screen.progress, on_step=screen.step, embedder=cache)
+        )
         screen.reports(engine.sync())
         screen.__exit__(None, None, None)
         report = evaluate(
@@ -44,6 +49,17 @@ def run_eval(target: Target, questions: Path | None, *, as_json: bool) -> int:
     else:
         _totals(out, report)
     return report.exit_status
+
+
+def _fresh(data: Path) -> Path:
+    """An eval begins before the world's first event: its stores are made anew, only the vectors of texts are kept."""
+    data.mkdir(parents=True, exist_ok=True)
+    for child in data.iterdir():
+        if child.is_dir():
+            shutil.rmtree(child)
+        elif child.name != VECTORS:
+            child.unlink()
+    return data
 
 
 def _line(out: Console, result: Result) -> None:

@@ -36,7 +36,13 @@ def serve(target: Target, *, host: str | None, port: int | None) -> None:
             screen.reports(engine.bring_up_to_date())
         schedule = stack.enter_context(Schedule(engine))
         if engine.sandbox is not None:
-            engine.sandbox.state.on_event = schedule.nudge
+            remember = engine.sandbox.state.on_change
+
+            def changed() -> None:
+                remember()
+                schedule.nudge()
+
+            engine.sandbox.state.on_change = changed
         server = stack.enter_context(
             LoopbackServer(
                 engine.app,

@@ -109,7 +109,7 @@ def event(target: Target, event_id: str) -> None:
         return
     with Screen() as screen, target.open(on_progress=screen.progress, on_step=screen.step) as engine:
         assert engine.sandbox is not None
-        engine.sandbox.state.apply(event_id)
+        engine.sandbox.apply(event_id)
         reports = engine.sync()
     print(f"{event_id} applied and synced")
     print_reports(reports)

@@ -73,7 +73,7 @@ def test_a_focus_that_is_hidden_and_one_that_does_not_exist_get_the_same_answer(
             if not may_read(state, asker, f"work_item:{item.id}")
         ]
         assert numbers, "this asker reads every work item: the test proves nothing"
-        hidden = references.resolve(state, f"work_item:{numbers[0]}").uri
+        hidden = references.target(state, f"work_item:{numbers[0]}").uri
         missing = hidden.rsplit("/", 1)[0] + "/99999999"
         answers = [live.ask(asker, {"question": "what is this?", "focus": {"item": uri}}) for uri in (hidden, missing)]
         readings = [a["interpreted_as"] for a in answers]
@@ -97,7 +97,7 @@ def test_expanding_a_hidden_item_answers_like_one_that_does_not_exist(engines: d
         assert state.world.azure_devops is not None
         asker = member(live)
         hidden = next(
-            references.resolve(state, f"work_item:{i.id}").uri
+            references.target(state, f"work_item:{i.id}").uri
             for p in state.world.azure_devops.projects.values()
             for i in p.work_items
             if not may_read(state, asker, f"work_item:{i.id}")

@@ -41,7 +41,7 @@ def bodies(live: LiveEngine, world: str) -> list[dict[str, Any]]:
     """Every golden question of the world, whoever asks it there, and the probes; all with their factors shown."""
     assert live.engine.sandbox is not None
     state = live.engine.sandbox.state
-    asked = [request_body(q, lambda ref: references.resolve(state, ref).uri) for q in questions_of(world)]
+    asked = [request_body(q, lambda ref: references.target(state, ref).uri) for q in questions_of(world)]
     return [{**body, "explain": True} for body in (*asked, *({"question": p} for p in PROBES))]
 
 

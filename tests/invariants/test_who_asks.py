@@ -75,7 +75,7 @@ def test_a_token_without_the_scope_and_an_application_on_its_own_are_forbidden(w
     assert sandbox is not None
     person = member(world_engine)
     answer = call(
-        world_engine, "POST", "/v1/context", Authorization=f"Bearer {sandbox.token(person, scopes='user.read')}"
+        world_engine, "POST", "/v1/context", Authorization=f"Bearer {sandbox.token(person, scopes=['user.read'])}"
     )
     assert answer.status_code == 403
     service = next(k for k, p in sandbox.state.world.people.items() if p.kind == "service")
