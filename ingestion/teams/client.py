@@ -146,7 +146,7 @@ class GraphClient:
                         "grant_type": "client_credentials",
                         "client_id": s.client_id,
                         "client_secret": s.client_secret.get_secret_value(),
-                        "scope": f"https://{self._origin[1]}/.default",
+                        "scope": "https://graph.microsoft.com/.default",
                     },
                 )
                 granted = answer.json()
