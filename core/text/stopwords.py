@@ -21,7 +21,8 @@ would wouldn you your yours yourself yourselves
 _DUTCH = """
 aan al alles als andere ben bij daar dan dat de deze dit doch doen dus een eens en er ge geen geweest haar heb hebben
 heeft het hier hij hoe hun iemand iets ik ja je kan kon kunnen maar meer mij mijn moet na naar niet niets nog nu om
-omdat onder ons ook reeds te tegen toch toen tot uit uw veel voor waren wat welke werd wezen wij wil worden wordt zal
+omdat onder ons ook reeds te tegen toch toen tot uit uw veel voor waar waarom wanneer
+waren wat welk welke wie werd wezen wij wil worden wordt zal
 ze zelf zich zij zijn zo zonder zou
 """
 

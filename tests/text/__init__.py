@@ -1,0 +1,1 @@
+"""What becomes of text between a source and the index."""
