@@ -1,12 +1,12 @@
 """Routes. Every route but the health checks asks `_principals` first, which is the only way to a principal set."""
 
-from __future__ import annotations
+# No postponed annotations here: FastAPI reads them, and could not find names that are local to `create_app`.
 
 import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Header, Query, Request, Response
@@ -38,7 +38,7 @@ class ApiServices:
     resolver: PrincipalResolver
     audit: AuditLog
     checks: dict[str, Callable[[], None]]
-    wall_clock: Clock = SystemClock()
+    wall_clock: Clock = field(default_factory=SystemClock)
 
 
 def create_app(services: ApiServices) -> FastAPI:
@@ -54,7 +54,7 @@ def create_app(services: ApiServices) -> FastAPI:
     def principals(authorization: Annotated[str | None, Header(include_in_schema=False)] = None) -> PrincipalSet:
         return services.resolver.resolve(services.verifier.verify(authorization))
 
-    Asker = Annotated[PrincipalSet, Depends(principals)]
+    Asker = Annotated[PrincipalSet, Depends(principals)]  # noqa: N806 (a type)
 
     @app.middleware("http")
     async def bounded(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
