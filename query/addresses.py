@@ -17,7 +17,8 @@ from core.items import Source
 class Address:
     """What to look up, most exact first: ctx:// `uri`, stored `urls`, `aliases`, or the `number` in a `source`.
 
-    `tail` must end the address of a page found by `title`. `channel` is a channel's id or Team/Channel name. `detail`
+    `tail` must end the address of a page found by `title`, `container` tells items of one name apart. `channel` is a
+    channel's id or Team/Channel name. `detail`
     says what is meant inside the item ("panel 7", "line 12"); `panel` and `line` say it for machines.
     """
 
@@ -28,6 +29,7 @@ class Address:
     title: str | None = None
     tail: str | None = None
     channel: str | None = None
+    container: str | None = None
     detail: str | None = None
     panel: str | None = None
     line: int | None = None
@@ -38,7 +40,10 @@ def parse_url(text: str) -> Address:
     text = text.strip()
     if text.lower().startswith("ctx://"):
         return Address(uri=uris.item_uri(text))
-    url = urlsplit(text)
+    try:
+        url = urlsplit(text)
+    except ValueError:  # a bracket that opens no address
+        return Address(aliases=(text,))
     host = (url.hostname or "").lower()
     segments = [unquote(s) for s in url.path.split("/") if s]
     for known in (_azure_devops(url, host, segments), _teams(url, host, segments), _grafana(url, segments)):
@@ -59,7 +64,11 @@ def parse_file(text: str) -> Address:
     if "/" in path:
         aliases.append(path.partition("/")[2])
     return Address(
-        aliases=tuple(aliases), source=Source.CODE, line=line, detail=f"line {line}" if line is not None else None
+        aliases=tuple(aliases),
+        container=path.partition("/")[0] if "/" in path else None,
+        source=Source.CODE,
+        line=line,
+        detail=f"line {line}" if line is not None else None,
     )
 
 
@@ -144,7 +153,8 @@ def _git(organization: str, rest: list[str], at: int, query: dict[str, list[str]
     line = query.get("line", [""])[0]
     return Address(
         urls=(f"{stem}?path={path}", f"{stem}?path={quote(path)}"),
-        aliases=(f"{repo}{path}",),
+        aliases=(f"{repo}{path}", path.lstrip("/")),
+        container=repo,
         source=Source.CODE,
         line=int(line) if line.isdigit() else None,
         detail=f"line {line}" if line.isdigit() else None,

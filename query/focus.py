@@ -5,11 +5,9 @@ What does not exist and what may not be read come out the same: not resolved, an
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from core import uris
 from core.access import Trim
@@ -18,12 +16,8 @@ from core.items import ItemKind, Source
 from graph.records import ItemRow, ItemStore
 from graph.scopes import ScopeStore
 from query.addresses import Address, parse_channel, parse_file, parse_url
+from query.panels import panel_in, sql_names
 
-_SQL_NAME = re.compile(r"\b(?:from|join|into|update|table|view)\s+((?:[A-Za-z_][\w$]*\.){0,3}[A-Za-z_][\w$]*)", re.I)
-_SQL_WORDS_WORDS = """
-select lateral unnest where if not exists only values generate_series as on using set
-"""
-_SQL_WORDS = frozenset(_SQL_WORDS_WORDS.split())
 _NUMBER = re.compile(r"(?:\bAB)?(?<![\w&/])#(\d{1,9})\b|\bwork ?item (\d{1,9})\b", re.I)
 
 
@@ -95,6 +89,8 @@ class FocusResolver:
             rows = self._items.find(trim, source=address.source, alias=alias)
             if address.tail and len(rows) > 1:
                 rows = [r for r in rows if r.uri.endswith(address.tail)]
+            if address.container and len(rows) > 1:
+                rows = [r for r in rows if r.container.casefold() == address.container.casefold()]
             # A name that several items answer to names none of them.
             if len({r.uri for r in rows}) == 1:
                 return rows[0]
@@ -129,60 +125,26 @@ def numbers_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(a or b for a, b in _NUMBER.findall(text)))
 
 
-def sql_names(text: str) -> tuple[str, ...]:
-    """Tables and views that SQL reads from, in order, each once."""
-    return tuple(dict.fromkeys(n for n in _SQL_NAME.findall(text) if n.lower() not in _SQL_WORDS))
-
-
 def _inside(address: Address, row: ItemRow, text: str) -> tuple[str | None, str, tuple[tuple[str, str], ...]]:
-    """What is meant inside the item: the detail in words, words to search with, and names it leads to."""
+    """What is meant inside the item: the detail in words, words to search with, and names that it leads to."""
     detail, words, sql = address.detail, "", ""
-    dashboard = (
-        _json(text) if row.title.endswith(".json") or any(a.startswith("grafana:") for a in row.aliases) else None
-    )
-    if isinstance(dashboard, dict) and isinstance(dashboard.get("panels"), list):
-        panels = list(_panels(dashboard))
-        chosen = [p for p in panels if address.panel is None or str(p.get("id")) == address.panel]
-        if address.panel is not None and chosen:
-            title = str(chosen[0].get("title") or "")
-            detail = f"panel {address.panel}" + (f" “{title}”" if title else "")
-            words = f"{dashboard.get('title') or ''} {title} {chosen[0].get('description') or ''}".strip()
+    if any(a.startswith("grafana:") for a in row.aliases):
+        panel = panel_in(text, address.panel) if address.panel is not None else None
+        if panel is not None:
+            detail = f"panel {address.panel}" + (f" “{panel.title}”" if panel.title else "")
+            words, sql = panel.words, panel.queries
         else:
-            words = str(dashboard.get("title") or "")
-        sql = "\n".join(s for p in chosen for s in _strings(p.get("targets")))
-    elif row.title.endswith(".sql"):
+            words, sql = row.attributes.get("dashboard", ""), text
+    elif row.title.lower().endswith(".sql"):
         sql = text
     elif address.line is not None and text:
         lines = text.splitlines()
-        around = lines[max(0, address.line - 4) : address.line + 3]
-        words = " ".join(" ".join(around).split())[:400]
-    leads = [(f"sql:{name}", f"reads {name}") for name in sql_names(sql)]
+        words = " ".join(" ".join(lines[max(0, address.line - 4) : address.line + 3]).split())[:400]
+    leads = []
+    for name in sql_names(sql):
+        # A view may be kept under its bare name as well as under its schema's.
+        leads += [(f"sql:{n}", f"reads {name}") for n in dict.fromkeys((name, name.rpartition(".")[2]))]
     return detail, words, tuple(leads)
-
-
-def _panels(node: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    for panel in node.get("panels") or ():
-        if isinstance(panel, dict):
-            yield panel
-            yield from _panels(panel)
-
-
-def _strings(node: Any) -> Iterable[str]:
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, dict):
-        for value in node.values():
-            yield from _strings(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _strings(value)
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 def _first(rows: list[ItemRow]) -> ItemRow | None:

@@ -17,7 +17,7 @@ from query import focus as focused
 from query.retrieve import Found, Hit, Retriever, Vectors
 
 _CHANGES = (ItemKind.COMMIT, ItemKind.PULL_REQUEST)
-# How a link reads from its far end.
+# Changes of a file that are followed, newest first.
 _MOST_CHANGES = 8
 
 
@@ -104,14 +104,12 @@ class Neighbours:
 
     def _changes(self, trim: Trim, row: ItemRow, name: str, hops: int) -> list[Step]:
         """Commits and pull requests that changed a file, and the work items that they or the file name."""
-        steps = []
-        sources = {s for s, _, _ in self._items.links_to(trim, [row.uri])}
-        changes = [r for r in self._items.visible(trim, sorted(sources)).values() if r.kind in _CHANGES]
-        changes.sort(key=lambda r: r.uri)
-        changes.sort(key=lambda r: r.modified_at.timestamp() if r.modified_at else 0.0, reverse=True)
-        changes = changes[:_MOST_CHANGES]
-        steps += [_step(r.uri, f"changed {name}", hops + 1, 1.0, chain=True) for r in changes]
-        reached: dict[str, str] = {}
+        changes = self._newest(trim, {s for s, _, _ in self._items.links_to(trim, [row.uri])})
+        # A pull request states the commits that it brought in.
+        around = {s for s, _, _ in self._items.links_to(trim, sorted(r.uri for r in changes))} if changes else set()
+        changes += [r for r in self._newest(trim, around) if r.uri not in {c.uri for c in changes}]
+        steps = [_step(r.uri, f"changed {name}", hops + 1, 1.0, chain=True) for r in changes]
+        reached = dict.fromkeys(sorted(around), f"the work behind a change to {name}")
         if changes:
             for start, end, _ in self._items.links_from(trim, sorted(r.uri for r in changes)):
                 if end.startswith("ctx://") and start != end:
@@ -125,6 +123,13 @@ class Neighbours:
             if rows[uri].kind is ItemKind.WORK_ITEM:
                 steps.append(_step(uri, reached[uri], hops + 1, 1.0, chain=True))
         return steps
+
+    def _newest(self, trim: Trim, uris: Iterable[str]) -> list[ItemRow]:
+        """The newest commits and pull requests among `uris`."""
+        rows = [r for r in self._items.visible(trim, sorted(uris)).values() if r.kind in _CHANGES]
+        rows.sort(key=lambda r: r.uri)
+        rows.sort(key=lambda r: r.modified_at.timestamp() if r.modified_at else 0.0, reverse=True)
+        return rows[:_MOST_CHANGES]
 
 
 def _as_seed(row: ItemRow) -> Hit:

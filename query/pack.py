@@ -34,7 +34,8 @@ from core.token_count import count_tokens
 from core.tuning import Tuning
 from query.conflicts import Disagreement
 
-_HEADINGS = "## Meanings\n\n## Evidence\n\n## May disagree\n\n## People to ask\n\n## Not settled\n\n## More\n\n"
+# The headings that may come on top of what the bare bundle has.
+_HEADINGS = "## Meanings\n\n## Evidence\n\n## May disagree\n\n## People to ask\n\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
