@@ -39,8 +39,8 @@ _PAGE: Final = 1000
 class EdgeIndex:
     """Opens (or makes) the index in `folder`; `reader` for the query plane, `writer` for ingestion.
 
-    `embedder` is its name and `size` its number of dimensions. Raises ConfigError where the folder was written with others, and
-    StoreUnavailableError where another process owns it.
+    `embedder` is its name and `size` its number of dimensions. Raises ConfigError where the folder was written with
+    others, and StoreUnavailableError where another process owns it.
     """
 
     def __init__(self, folder: Path, *, embedder: str, size: int) -> None:

@@ -22,6 +22,12 @@ from core.index.server import ServerConnection, ServerReader, ServerWriter
 from core.items import Source
 from tests.contract import index_world as w
 
+# What local mode says about itself at every step.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Payload indexes have no effect:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Local mode performs exact:UserWarning"),
+]
+
 ADAPTERS = ["edge", "local", *(["server"] if os.environ.get("QDRANT_URL") else [])]
 
 
