@@ -19,7 +19,10 @@ from ingestion.azure_devops.shapes import Named
 
 OBJECT_ID = "http://schemas.microsoft.com/identity/claims/objectidentifier"
 GROUP_KIND = "Microsoft.TeamFoundation.Identity"
-USER_KIND = "Microsoft.IdentityModel.Claims.ClaimsIdentity"
+# People, and service principals and managed identities.
+USER_KINDS = frozenset(
+    {"Microsoft.IdentityModel.Claims.ClaimsIdentity", "Microsoft.VisualStudio.Services.Claims.AadServicePrincipal"}
+)
 # An Entra group's SID: this prefix, then the object id as four numbers.
 _ENTRA_GROUP = "S-1-9-1551374245-1204400969-2402986413-2179408616-3-"
 _BATCH = 50
@@ -78,23 +81,16 @@ class Identities:
         self._names: dict[str, set[Principal]] = {}
         self.group_names: dict[str, str] = {}
         self.unknown: Counter[str] = Counter()
+        self._counted: set[str] = set()
         self.problems: list[str] = []
-        self.loaded = False
 
     def load(self) -> None:
         """Read users, service principals and groups of the organization; raises SourceError where a list breaks off."""
-        self._subjects.clear()
-        self._identities.clear()
-        self._names.clear()
-        self.group_names.clear()
-        self.unknown.clear()
-        self.problems.clear()
         for kind in ("users", "serviceprincipals", "groups"):
             version = "7.1-preview.1"
             for page in self._client.pages(f"_apis/graph/{kind}", host=Host.IDENTITY, version=version):
                 for row in page:
                     self._add(kind, row)
-        self.loaded = True
 
     def _add(self, kind: str, row: Mapping[str, Any]) -> None:
         descriptor, origin_id = str(row["descriptor"]), row.get("originId")
@@ -146,7 +142,7 @@ class Identities:
 
     def _read(self, descriptor: str, identity: Any) -> Principal | None:
         kind, _, rest = descriptor.partition(";")
-        if kind not in (GROUP_KIND, USER_KIND):
+        if kind != GROUP_KIND and kind not in USER_KINDS:
             return None
         if identity is not None:
             subject = identity.subject_descriptor
@@ -154,7 +150,7 @@ class Identities:
             if found is not None:
                 return found
             object_id = _property(identity, OBJECT_ID)
-            if kind == USER_KIND and object_id:
+            if kind in USER_KINDS and object_id:
                 return principals.user(self._tenant, object_id)
         # Deleted groups and those hidden from the list are still named by old entries; the SID says which they are.
         return self.of_subject(subject_of(rest)) if kind == GROUP_KIND and rest.startswith("S-1-9-") else None
@@ -162,7 +158,8 @@ class Identities:
     def of_identity(self, descriptor: str) -> Principal | None:
         """The principal of an identity descriptor after `translate`; None (and counted by kind) if it is nobody."""
         found = self._identities.get(descriptor)
-        if found is None:
+        if found is None and descriptor not in self._counted:
+            self._counted.add(descriptor)
             self.unknown[descriptor.partition(";")[0] or "?"] += 1
         return found
 

@@ -1,0 +1,145 @@
+"""A live sandbox, a connector on it, and what a person counts as by the connector's own snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core import principals
+from core.access import ScopeAcl, ScopeId
+from core.items import Item
+from core.principals import Principal
+from core.settings import AzureDevOpsSettings
+from fixtures.sandbox.refs import Ref
+from fixtures.sandbox.server import SandboxServer
+from fixtures.sandbox.state import SandboxState
+from ingestion.azure_devops.client import AdoClient
+from ingestion.azure_devops.connector import AzureDevOpsConnector
+from ingestion.connector import AccessSnapshot, Batch, Failure, ItemDeleted, ItemUpserted, Reader, Skipped
+
+WORLDS = Path(__file__).resolve().parents[3] / "fixtures" / "worlds"
+WORLD_NAMES = ("contoso", "havenlicht")
+KINDS = frozenset({"work_item", "page", "file", "commit", "pr"})
+
+
+def settings_for(server: SandboxServer, **changes: Any) -> AzureDevOpsSettings:
+    """Settings that point at a sandbox, as the composition root makes them."""
+    values: dict[str, Any] = {
+        "organization": server.state.organization,
+        "base_url": server.ado_url,
+        "pat": "sandbox-pat",
+        "tenant": str(server.state.tenant_id),
+        "project_acl_reaches_objects": True,
+    }
+    return AzureDevOpsSettings(**{**values, **changes})
+
+
+def connect(server: SandboxServer, sleeps: list[float] | None = None, **changes: Any) -> AzureDevOpsConnector:
+    """A connector that never really sleeps; what it would have slept is put into `sleeps`."""
+    settings = settings_for(server, **changes)
+    kept = sleeps if sleeps is not None else []
+    client = AdoClient(settings, sleep=kept.append, jitter=lambda: 0.0, now=lambda: 0.0)
+    return AzureDevOpsConnector(settings, client=client)
+
+
+@dataclass
+class Store:
+    """What a sync would keep: items, checkpoints, failures, and what was left out."""
+
+    items: dict[str, Item] = field(default_factory=dict)
+    checkpoints: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
+    upserts: int = 0
+
+    def take(self, reader: Reader, batch: Batch) -> None:
+        """Commit one batch: its changes, then its checkpoint."""
+        for change in batch.changes:
+            match change:
+                case ItemUpserted(item):
+                    self.items[item.uri] = item
+                    self.failures.pop(item.uri, None)
+                    self.hidden.discard(item.uri)
+                    self.upserts += 1
+                case ItemDeleted(uri):
+                    self.items.pop(uri, None)
+                    self.failures.pop(uri, None)
+                case Failure(uri, _, hide):
+                    self.failures[uri] = change
+                    if hide:
+                        self.hidden.add(uri)
+                case Skipped(uri, reason):
+                    self.skipped[uri] = reason
+        self.checkpoints[reader.name] = batch.checkpoint
+
+    def sync(self, connector: AzureDevOpsConnector, names: Iterable[str] | None = None) -> None:
+        """Run readers from their checkpoints to the end, and reconcile."""
+        for reader in connector.readers():
+            if names is not None and reader.name not in set(names):
+                continue
+            self.drain(reader)
+            present = set(reader.present() or ())
+            for uri in [u for u, i in self.items.items() if i.source is reader.source and u not in present]:
+                del self.items[uri]
+
+    def drain(self, reader: Reader) -> None:
+        """Run one reader from its checkpoint until it ends or breaks off."""
+        for batch in reader.read(self.checkpoints.get(reader.name)):
+            self.take(reader, batch)
+
+    def digests(self) -> dict[str, tuple[str, str]]:
+        """Digest and scope of every item, for comparison with another store."""
+        return {uri: (item.digest, item.scope) for uri, item in sorted(self.items.items())}
+
+
+def reader_of(connector: AzureDevOpsConnector, name: str) -> Reader:
+    """The reader with this name."""
+    return next(r for r in connector.readers() if r.name == name)
+
+
+def item_refs(state: SandboxState, kinds: Iterable[str] = KINDS) -> list[Ref]:
+    """References to all items of Azure DevOps that the world knows, deleted ones too."""
+    return [ref for ref in state.everything() if ref.kind in set(kinds)]
+
+
+def closure(state: SandboxState, snapshot: AccessSnapshot, person: str) -> frozenset[Principal]:
+    """Everything that a person counts as: by the connector's containers, and by Entra groups as Graph gives them.
+
+    An account that does not work counts as nobody, which is for identity to say, not for this connector.
+    """
+    if not state.enabled(person):
+        return frozenset()
+    tenant = str(state.tenant_id)
+    model = state.world.people[person]
+    own = principals.user(tenant, state.oid(person))
+    found = {own, principals.anyone(tenant)}
+    if model.kind == "member":
+        found.add(principals.everyone(tenant))
+    containers = [(c.principal, c.members or frozenset()) for c in snapshot.containers]
+    for key, group in state.groups().items():
+        if group.kind == "entra":
+            members = frozenset(_principal(state, ref) for ref in state.group_members(Ref("group", (key,))))
+            containers.append((principals.group(tenant, state.ids.group(key)), members))
+    if model.kind == "member":
+        found.add(principals.group(tenant, state.ids.group("everyone")))
+    grew = True
+    while grew:
+        fresh = {p for p, members in containers if p not in found and members & found}
+        grew = bool(fresh)
+        found |= fresh
+    return frozenset(found)
+
+
+def _principal(state: SandboxState, ref: Ref) -> Principal:
+    tenant = str(state.tenant_id)
+    if ref.kind == "person":
+        return principals.user(tenant, state.oid(ref.parts[0]))
+    return principals.group(tenant, state.ids.group(ref.parts[0]))
+
+
+def rules(snapshot: AccessSnapshot) -> dict[ScopeId, ScopeAcl]:
+    """The rule of each scope."""
+    return {scope.id: scope.acl for scope in snapshot.scopes}
