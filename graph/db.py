@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +19,13 @@ from core.errors import InvariantError, StoreUnavailableError
 
 T = TypeVar("T")
 
-_WAIT: Final = 5.0
+# Seconds: to be let in by the server, and to wait for a free connection before the caller is told to come back.
+_CONNECT_WAIT: Final = 5
+_POOL_WAIT: Final = 2.0
 _ATTEMPTS: Final = 8
+# The pool reports each failed attempt to connect; ours is the error that the caller gets, once.
+logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+
 # serialization_failure, deadlock_detected
 _RETRYABLE: Final = frozenset({"40001", "40P01"})
 
@@ -29,15 +35,16 @@ class Database:
 
     def __init__(self, dsn: str, *, min_size: int = 1, max_size: int = 4, name: str = "postgres") -> None:
         self._name = name
+        self._dsn = dsn
         self._secrets = _secrets_of(dsn)
         self._pool: ConnectionPool[Connection[DictRow]] = ConnectionPool(
             dsn,
             connection_class=Connection[DictRow],
-            kwargs={"row_factory": dict_row, "connect_timeout": int(_WAIT)},
+            kwargs={"row_factory": dict_row, "connect_timeout": _CONNECT_WAIT},
             min_size=min_size,
             max_size=max_size,
             name=name,
-            timeout=_WAIT,
+            timeout=_POOL_WAIT,
             # A server that was restarted leaves dead connections in the pool; a caller must not meet them.
             check=ConnectionPool.check_connection,
             open=False,
@@ -58,7 +65,7 @@ class Database:
             with self._pool.connection() as connection:
                 yield connection
         except (PoolTimeout, PoolClosed, TooManyRequests) as e:
-            raise StoreUnavailableError(self._name, "no connection to be had") from e
+            raise StoreUnavailableError(self._name, self._why_no_connection()) from e
         except (psycopg.OperationalError, psycopg.InterfaceError) as e:
             raise StoreUnavailableError(self._name, self._reason(e)) from e
         except psycopg.Error as e:
@@ -89,6 +96,14 @@ class Database:
     def close(self) -> None:
         """Close every connection."""
         self._pool.close()
+
+    def _why_no_connection(self) -> str:
+        """The pool only knows that it waited in vain; the server says more."""
+        try:
+            psycopg.connect(self._dsn, connect_timeout=_CONNECT_WAIT).close()
+        except psycopg.OperationalError as e:
+            return self._reason(e)
+        return "every connection is in use"
 
     def _reason(self, error: psycopg.Error) -> str:
         text = str(error).strip().split("\n", 1)[0]

@@ -53,6 +53,13 @@ class PostgresServer:
         """Remove a database, open connections and all."""
         self._admin.execute(f"DROP DATABASE IF EXISTS {database.name} WITH (FORCE)")
 
+    def cut_connections(self) -> None:
+        """End every session but the administrator's, as a restart of the server would."""
+        self._admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+
     def close(self) -> None:
         """Close the administrator's connection."""
         self._admin.close()
