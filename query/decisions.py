@@ -105,13 +105,14 @@ def lesser(new: ItemRow, old: ItemRow, tuning: Tuning) -> bool:
 
 
 def _decided(old: Side, new: Side, asked: frozenset[str], rare: frozenset[str], linked: bool) -> Decision | None:
-    lines = [new.row.title, *sentences(new.text)]
+    # A question decides nothing.
+    lines = [x for x in (new.row.title, *sentences(new.text)) if not x.rstrip().endswith("?")]
     folded = [fold(x) for x in lines]
     decides = [i for i, x in enumerate(folded) if _DECIDES.search(x)]
     replaces = [i for i, x in enumerate(folded) if _REPLACES.search(x)]
     for i in replaces:
         if _names(folded[i], old.row) or (linked and not _names_another(folded[i])):
-            words = lines[decides[0]] if decides and decides[0] != 0 else lines[i]
+            words = lines[decides[0]] if decides and lines[decides[0]] != new.row.title else lines[i]
             return Decision(old=old.row.uri, new=new.row.uri, confidence=NAMED_CONFIDENCE, words=words)
     standing = subject_words(f"{old.row.title} {old.context} {old.text}")
     best: tuple[int, str] | None = None

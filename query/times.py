@@ -106,7 +106,7 @@ def _relative(text: str, now: datetime) -> Window | None:
         count = words.get(m[1]) or int(m[1])
         days = {"d": 1, "w": 7, "m": 30, "y": 365, "j": 365}[m[2][0]]
         middle = today - timedelta(days=min(count * days, 36500))
-        spread = timedelta(days=max(1, days / 2))
+        spread = timedelta(days=max(1, days // 2))
         return Window(middle - spread, middle + spread + timedelta(days=1), m[0])
     return None
 

@@ -142,7 +142,9 @@ def commit(sha: str, message: str, links: tuple[Link, ...], **given: Any) -> Ite
     return Item(**(values | given))
 
 
-def thread(root: str, title: str, text: str, *, at: datetime, channel: str = "19:ops@thread.tacv2", **given: Any) -> Item:
+def thread(
+    root: str, title: str, text: str, *, at: datetime, channel: str = "19:ops@thread.tacv2", **given: Any
+) -> Item:
     """A Teams thread."""
     uri = uris.thread(TEAMS, channel, root)
     values: dict[str, Any] = {
@@ -227,10 +229,12 @@ ITEMS: tuple[Item, ...] = (
         "The fuel value is net of returns from now on.",
         contributions=(did("mei", Role.CLOSED, ago(days=50)),),
     ),
-    work_item(9001, "Walrus closing list", "Steps to connect the shipping line Walrus after the merger.", scope="secret"),
+    work_item(
+        9001, "Walrus closing list", "Steps to connect the shipping line Walrus after the merger.", scope="secret"
+    ),
     code(
         "src/adapters/northline.py",
-        "class NorthlineAdapter(LineAdapter):\n    \"\"\"Adapter of the shipping line Northline: reads its manifest.\"\"\"\n"
+        'class NorthlineAdapter(LineAdapter):\n    """Adapter of the shipping line Northline: reads its manifest."""\n'
         "    partner = 'northline'\n",
         contributions=(did("pieter", Role.WROTE, ago(days=100)),),
     ),
@@ -255,7 +259,8 @@ ITEMS: tuple[Item, ...] = (
     thread(
         "100",
         "Decision: manifests",
-        "Decision: from today new shipping lines deliver their manifest files over the HTTPS API and no longer by SFTP. "
+        "Decision: from today new shipping lines deliver their manifest files over the HTTPS API "
+        "and no longer by SFTP. "
         "This replaces what the page Manifest delivery says.",
         at=ago(days=20),
         contributions=(did("sarah", Role.DECIDED, ago(days=20)),),
@@ -272,21 +277,22 @@ ITEMS: tuple[Item, ...] = (
 
 PEOPLE = (
     DirectoryPerson(principal=who("sarah"), name="Sarah", kind=PersonKind.MEMBER, enabled=True, title="Lead"),
-    DirectoryPerson(
-        principal=who("pieter"), name="Pieter", kind=PersonKind.MEMBER, enabled=True, manager=who("sarah")
-    ),
+    DirectoryPerson(principal=who("pieter"), name="Pieter", kind=PersonKind.MEMBER, enabled=True, manager=who("sarah")),
     DirectoryPerson(principal=who("mei"), name="Mei", kind=PersonKind.MEMBER, enabled=True, manager=who("sarah")),
     DirectoryPerson(principal=who("new"), name="Newcomer", kind=PersonKind.MEMBER, enabled=True),
     DirectoryPerson(principal=who("boss"), name="Boss", kind=PersonKind.MEMBER, enabled=True),
-    DirectoryPerson(
-        principal=who("gone"), name="Gone", kind=PersonKind.MEMBER, enabled=False, manager=who("sarah")
-    ),
+    DirectoryPerson(principal=who("gone"), name="Gone", kind=PersonKind.MEMBER, enabled=False, manager=who("sarah")),
     DirectoryPerson(principal=who("nobody"), name="Nobody", kind=PersonKind.MEMBER, enabled=True),
 )
 STAFF = parse(f"group:{T}/staff")
 BOARD = parse(f"group:{T}/board")
 CONTAINERS = (
-    Container(principal=STAFF, name="Staff", kind="group", members=frozenset(map(who, ("sarah", "pieter", "mei", "new", "boss")))),
+    Container(
+        principal=STAFF,
+        name="Staff",
+        kind="group",
+        members=frozenset(map(who, ("sarah", "pieter", "mei", "new", "boss"))),
+    ),
     Container(principal=BOARD, name="Board", kind="group", members=frozenset({who("boss")})),
 )
 

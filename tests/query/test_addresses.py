@@ -78,7 +78,8 @@ def test_an_address_of_no_known_shape_is_no_error(url: str) -> None:
 
 
 def test_a_panel_is_found_in_json_inside_rows_and_in_told_sections() -> None:
-    json = '{"title": "D", "panels": [{"type": "row", "id": 1, "panels": [{"id": 7, "title": "Net", "targets": [{"rawSql": "select 1 from a.v"}]}]}]}'
+    inner = '{"id": 7, "title": "Net", "targets": [{"rawSql": "select 1 from a.v"}]}'
+    json = f'{{"title": "D", "panels": [{{"type": "row", "id": 1, "panels": [{inner}]}}]}}'
     told = "## D › Row › Net\n\nPanel 7, stat.\n\n```sql\nselect 1 from a.v\n```\n\n## D › Other\n\nPanel 8."
     for text in (json, told):
         panel = panel_in(text, "7")

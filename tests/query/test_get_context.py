@@ -57,7 +57,7 @@ def test_a_panel_leads_to_its_view_the_change_and_the_work_behind_it(harbor: Com
     focus = Focus(url="https://grafana.example/d/fu3l/fuel?viewPanel=7")
     bundle = harbor.ask("new", "How is this value calculated?", focus=focus)
     found = {e.uri: e for e in bundle.evidence}
-    assert list(found)[0] == DASHBOARD
+    assert next(iter(found)) == DASHBOARD
     assert found[VIEW].via == "the focus reads analytics.v_fuel"
     assert {uris.work_item(ORG, 4688), uris.commit(ORG, "r1", "c0ffee" + "0" * 33 + "1")} <= set(found)
     assert bundle.interpreted_as.focus[0].detail == "panel 7 “Net fuel”"
@@ -155,7 +155,10 @@ def test_a_focus_that_is_not_there_or_not_readable_is_told_as_unresolved_and_the
     [
         (Focus(item=f"{uris.work_item(ORG, 4711)}/comments/2"), uris.work_item(ORG, 4711)),
         (Focus(file="berth-data/sql/v_fuel.sql:2"), VIEW),
-        (Focus(url=f"https://dev.azure.com/{ORG}/Harbor/_git/berth-data?path=%2Fsql%2Fv_fuel.sql&version=GBmain"), VIEW),
+        (
+            Focus(url=f"https://dev.azure.com/{ORG}/Harbor/_git/berth-data?path=%2Fsql%2Fv_fuel.sql&version=GBmain"),
+            VIEW,
+        ),
         (Focus(url=f"https://dev.azure.com/{ORG}/Harbor/_wiki/wikis/Harbor.wiki/1/Connect-a-shipping-line"), GUIDE),
         (Focus(url="https://teams.microsoft.com/l/message/19%3Aops%40thread.tacv2/100?tenantId=tenant"), DECISION),
     ],

@@ -13,7 +13,9 @@ from query.interpret import Reading, interpretation, phrases_of, read_question
 NOW = datetime(2026, 11, 2, 8, tzinfo=UTC)
 
 
-def read(question: str, *, focus: bool = False, as_of: datetime | None = None, known: set[str] | None = None) -> Reading:
+def read(
+    question: str, *, focus: bool = False, as_of: datetime | None = None, known: set[str] | None = None
+) -> Reading:
     return read_question(question, now=NOW, as_of=as_of, has_focus=focus).recognise(known or set())
 
 
@@ -124,6 +126,8 @@ def test_dutch_is_told_from_english() -> None:
     assert read("How do I connect a vessel?").language == "en"
 
 
-@pytest.mark.parametrize("question", ["?", "\u0000\u0007", "\U000e0041\U000e0042", "a" * 4000, "((((((", "%s %d {}", "#"])
+@pytest.mark.parametrize(
+    "question", ["?", "\u0000\u0007", "\U000e0041\U000e0042", "a" * 4000, "((((((", "%s %d {}", "#"]
+)
 def test_odd_questions_are_read_without_an_error(question: str) -> None:
     assert interpretation(read(question), ()).summary
