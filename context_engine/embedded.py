@@ -142,8 +142,9 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
 
     def bring_up_to_date(self) -> list[RunReport]:
         """What a start needs before it may answer: everything the first time (or where the last sync was cut short),
-        else permissions only."""
+        else permissions, and whatever the index lacks of the record."""
         if self.was_synced():
+            self.synchronizer.repair()
             return self.sync_access()
         return self.sync()
 

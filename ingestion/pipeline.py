@@ -115,7 +115,10 @@ class Pipeline:
         self._items.hide(uri, reason, at)
 
     def repair(self, *, at: datetime, tally: Tally) -> None:
-        """Index again what the record holds and the index does not (after a kill, or an emptied index)."""
+        """Index again what the record holds and the index does not (after a kill, or a lost index)."""
+        if self._index.count_points() == 0:
+            # Lost, or removed by hand: what the record says of it no longer holds.
+            self._items.forget_index()
         for uri in list(self._items.not_indexed()):
             body = self._items.body(uri)
             if body is None:

@@ -74,13 +74,18 @@ class Synchronizer:
     def sync(self, connectors: Sequence[Connector]) -> list[RunReport]:
         """Repair what a kill left, then permissions of every source, then every reader. Never raises for a source:
         a source that fails is a failed report; a store that is down raises StoreUnavailableError."""
-        self._pipeline.repair(at=self._now(), tally=Tally())
+        self.repair()
         reports = [self.sync_access(c) for c in connectors]
         readable = {r.connector for r in reports if r.state != "failed"}
         for connector in connectors:
             if connector.name in readable:
                 reports.extend(self.sync_reader(connector, r) for r in connector.readers())
         return reports
+
+    def repair(self) -> None:
+        """Finish what a kill left half-done, and index again what a lost index no longer holds."""
+        self._pipeline.repair(at=self._now(), tally=Tally())
+        self._pipeline.flush()
 
     def sync_access(self, connector: Connector) -> RunReport:
         """Read who may read what, obey it at once, then bring the index's payloads up to it."""
