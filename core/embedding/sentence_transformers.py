@@ -1,7 +1,8 @@
 """Embeds in process with sentence-transformers; by default with the model that is installed as a package.
 
-Texts go through the model one by one. On a CPU that is as fast as batches of 8 or 32 (texts in a batch are padded to
-the longest), and in a batch the last bits of a vector depend on its neighbours, which the port forbids.
+Texts go through the model one by one, each on one thread. On a CPU that is as fast as batches of 8 or 32 on several
+(texts in a batch are padded to the longest), and in a batch the last bits of a vector depend on its neighbours, which
+the port forbids.
 
 Nothing is downloaded: the model is a folder, and the libraries are told to stay offline before they are imported.
 """
@@ -16,12 +17,13 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Final
 
 import numpy as np
 
-from core.embedding.turns import Turns
 from core.errors import ConfigError, InputError
 from core.index.port import DenseVector
 
@@ -51,11 +53,14 @@ def installed_model() -> Path:
 
 
 class SentenceTransformersEmbedder:
-    """See Embedder. `folder` holds a sentence-transformers model; `threads` is how many CPU threads a call may take.
+    """See Embedder. `folder` holds a sentence-transformers model; `threads` is how many texts are embedded at a time.
+
+    Each text is worked on by one CPU thread: how a sum is spread over threads shows in the last bits of a vector, and
+    threads that wait for each other on a busy machine make a question thirty times slower. Several texts go in
+    parallel instead, each on a copy of the model that shares its weights. A question waits for no documents.
 
     The model is loaded by the first call (a second or so after the libraries' own import) and kept. Raises ConfigError
-    where the folder holds no model. Texts are put in a row, since the model uses all its threads for one; a question
-    does not wait for the rest of a batch of documents.
+    where the folder holds no model.
     """
 
     def __init__(self, folder: Path | str | None = None, *, threads: int = 1) -> None:
@@ -68,7 +73,6 @@ class SentenceTransformersEmbedder:
             )
         self._name = f"{self._folder.name if folder else _PACKAGE_NAME}@{_revision(self._folder)}"
         self._threads = threads
-        self._turns = Turns()
         self._loading = threading.Lock()
         self._loaded: _Model | None = None
 
@@ -98,30 +102,27 @@ class SentenceTransformersEmbedder:
             tokens = model.count(text)
             if tokens > model.window:
                 raise InputError(f"a text of {tokens} tokens; the embedder takes {model.window}")
-        vectors = []
-        for text in texts:
-            with self._turns.patient():
-                vectors.append(model.embed(text, self._threads))
-        return vectors
+        if len(texts) < 2 or self._threads == 1:
+            return [model.embed(text, model.for_documents) for text in texts]
+        with ThreadPoolExecutor(min(self._threads, len(texts)), thread_name_prefix="embed") as pool:
+            return list(pool.map(lambda text: model.embed(text, model.for_documents), texts))
 
     def embed_query(self, text: str) -> DenseVector:
         """See Embedder; the model itself cuts off what lies past its window."""
         model = self._model()
-        with self._turns.urgent():
-            return model.embed(text, self._threads)
+        return model.embed(text, model.for_questions)
 
     def _model(self) -> _Model:
         with self._loading:
             if self._loaded is None:
-                self._loaded = _Model(_load(self._folder))
+                self._loaded = _Model(_load(self._folder), self._threads)
             return self._loaded
 
 
 class _Model:
-    """A loaded model with a tokenizer of its own for counting, so that counting waits for nobody."""
+    """A loaded model: copies of it to work with, and a tokenizer of its own for counting, which waits for nobody."""
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    def __init__(self, model: Any, copies: int) -> None:
         self.window = int(model.max_seq_length)
         # Renamed between releases that we allow.
         size = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension
@@ -129,19 +130,35 @@ class _Model:
         self._tokenizer = copy.deepcopy(model.tokenizer.backend_tokenizer)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        self.for_documents = _copies(model, copies)
+        self.for_questions = _copies(model, copies)
 
     def count(self, text: str) -> int:
         return len(self._tokenizer.encode(text).ids)
 
-    def embed(self, text: str, threads: int) -> DenseVector:
+    def embed(self, text: str, free: SimpleQueue[Any]) -> DenseVector:
+        """Embed on a copy that is free, waiting for one where none is."""
         import torch
 
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
-        vector = self._model.encode(
-            text, batch_size=1, show_progress_bar=False, convert_to_numpy=True, normalize_embeddings=True
-        )
+        if torch.get_num_threads() != 1:
+            torch.set_num_threads(1)
+        model = free.get()
+        try:
+            vector = model.encode(
+                text, batch_size=1, show_progress_bar=False, convert_to_numpy=True, normalize_embeddings=True
+            )
+        finally:
+            free.put(model)
         return np.asarray(vector, dtype=np.float32)
+
+
+def _copies(model: Any, number: int) -> SimpleQueue[Any]:
+    """Copies that share the weights but no tokenizer, since a tokenizer can't be used by two threads at once."""
+    free: SimpleQueue[Any] = SimpleQueue()
+    for _ in range(number):
+        shared = {id(x): x for x in (*model.parameters(), *model.buffers())}
+        free.put(copy.deepcopy(model, shared))
+    return free
 
 
 def _revision(folder: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,7 +17,6 @@ from core.embedding.cache import CachingEmbedder
 from core.embedding.openai_http import OpenAIEmbedder
 from core.embedding.port import Embedder
 from core.embedding.sentence_transformers import SentenceTransformersEmbedder, installed_model
-from core.embedding.turns import Turns
 from core.errors import ConfigError, InputError, StoreUnavailableError
 
 TEXTS = [
@@ -156,31 +154,10 @@ def test_many_threads_may_use_one_model(model: SentenceTransformersEmbedder) -> 
     assert got == [expected] * 4
 
 
-def test_a_question_does_not_wait_for_the_rest_of_a_batch() -> None:
-    turns, order = Turns(), []
-    document_runs, question_waits = threading.Event(), threading.Event()
-
-    def documents() -> None:
-        for i in range(3):
-            with turns.patient():
-                order.append(f"document {i}")
-                document_runs.set()
-                question_waits.wait(5)
-                while i == 0 and not turns._urgent:
-                    time.sleep(0)
-
-    def question() -> None:
-        document_runs.wait(5)
-        question_waits.set()
-        with turns.urgent():
-            order.append("question")
-
-    threads = [threading.Thread(target=documents), threading.Thread(target=question)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert order == ["document 0", "question", "document 1", "document 2"]
+def test_the_number_of_threads_changes_no_bit(model: SentenceTransformersEmbedder) -> None:
+    more = SentenceTransformersEmbedder(threads=2)
+    assert [v.tobytes() for v in more.embed_documents(TEXTS)] == [v.tobytes() for v in model.embed_documents(TEXTS)]
+    assert more.embed_query(TEXTS[0]).tobytes() == model.embed_documents(TEXTS[:1])[0].tobytes()
 
 
 def test_a_folder_without_a_model_is_a_configuration_error(tmp_path: Path) -> None:
