@@ -137,9 +137,10 @@ def test_a_server_that_lost_everybody_is_ended_by_the_next_owner(data: Path) -> 
     with EmbeddedPostgres(data, durable=False) as server:
         write(server.ingest_dsn)
     cluster = data / "postgres" / "server" / "data"
-    from context_engine.postgres import _binaries, _free_port
+    from context_engine.postgres import _binaries
+    from context_engine.postgres_folder import free_port
 
-    other_port = _free_port()
+    other_port = free_port()
     drop = (
         {"user": cluster.stat().st_uid, "group": cluster.stat().st_gid, "extra_groups": []} if os.getuid() == 0 else {}
     )
