@@ -21,6 +21,8 @@ from ingestion.azure_devops.faults import RETRYABLE, fault_of, is_unreadable, lo
 # Throttled requests are delayed by up to 30 s and then answer 200; a shorter time-out would repeat them into a worse
 # delay.
 TIMEOUT = httpx.Timeout(100.0, connect=10.0)
+# No server caps a page as low as this, so a page that is both shorter than asked and shorter than this is the last.
+LEAST_CAP = 20
 TOKEN_HEADER = "x-ms-continuationtoken"  # noqa: S105 - the name of a header
 MAX_PAGES = 100_000
 
@@ -138,14 +140,16 @@ class AdoClient:
         raise SourceError("the list does not end", where=_where(url))
 
     def skipping(self, path: str, params: Mapping[str, Any] | None = None, *, top: int = 100) -> Iterator[list[Any]]:
-        """Yield the rows of each page of a list that is paged by `$top` and `$skip`; the end is an empty page.
+        """Yield the rows of each page of a list that is paged by `$top` and `$skip`.
 
-        A page shorter than asked is not taken for the last, since the server may cap pages lower than we ask.
+        The end is an empty or very short page: one that is merely shorter than asked may have been capped.
         """
         skip = 0
         while rows := rows_of(self.get(path, {**(params or {}), "$top": top, "$skip": skip})):
             yield rows
             skip += len(rows)
+            if len(rows) < min(top, LEAST_CAP):
+                return
 
     def exchange(
         self,

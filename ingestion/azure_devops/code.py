@@ -231,9 +231,9 @@ class CodeReader:
         catalogue: Catalogue,
         guard: Guard,
     ) -> Iterator[Batch]:
-        def read(rows: list[Mapping[str, Any]]) -> list[Change]:
+        def read(rows: list[tuple[int, Mapping[str, Any]]]) -> list[Change]:
             changes: list[Change] = []
-            for row in rows:
+            for _, row in rows:
                 sha = str(row["commitId"]).lower()
                 uri = uris.commit(self._org.name, repo.id, sha)
                 changes += guard.run(uri, partial(self._commit, row, repo, git, catalogue))
@@ -241,11 +241,11 @@ class CodeReader:
 
         old = own["commits"][0] if own["commits"] and own["commits"][1] == names else None
         skip = own["log"]["skip"] if own["log"] and own["log"]["to"] == [head, names] else 0
-        for done, rows in new_commits(git, old, head, skip=skip):
+        for rows in new_commits(git, old, head, skip=skip):
             for start in range(0, len(rows), BATCH):
-                changes = read(rows[start : start + BATCH])
-                if start + BATCH >= len(rows):
-                    own["log"] = {"to": [head, names], "skip": done}
+                some = rows[start : start + BATCH]
+                changes = read(some)
+                own["log"] = {"to": [head, names], "skip": some[-1][0] + 1}
                 yield self._batch(changes, state)
         own.update(commits=[head, names], log=None)
         yield self._batch([], state)

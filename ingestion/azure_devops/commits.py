@@ -73,22 +73,22 @@ def commit_item(
 
 def new_commits(
     git: GitRepo, old: str | None, new: str, *, skip: int = 0
-) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
-    """Yield (how many of `new`'s history are done, the rows of a page that are not in `old`'s history).
+) -> Iterator[list[tuple[int, Mapping[str, Any]]]]:
+    """Yield, page by page, (place in `new`'s history, row) of the commits that are not in `old`'s history.
 
     Both histories are in one order and the old one lies within the new one, so a commit of the n-th page that is old
     is in the first n pages of the old history: both are read side by side, and no commit is missed or read twice.
     """
     known: set[str] = set()
     before = _known(git, old)
-    quiet, done, compared = 0, skip, 0
+    quiet, place, compared = 0, skip, 0
     for page in git.commits(new, skip=skip):
-        done += len(page)
-        while compared < done and (more := next(before, None)) is not None:
+        while compared < place + len(page) and (more := next(before, None)) is not None:
             known |= more
             compared += len(more)
-        fresh = [row for row in page if str(row["commitId"]).lower() not in known]
-        yield done, fresh
+        fresh = [(n, row) for n, row in enumerate(page, start=place) if str(row["commitId"]).lower() not in known]
+        place += len(page)
+        yield fresh
         quiet = 0 if fresh else quiet + 1
         if quiet >= _KNOWN_PAGES:
             return

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import SourceError, SourceNotFoundError
-from ingestion.azure_devops.client import AdoClient, rows_of, segment
+from ingestion.azure_devops.client import LEAST_CAP, AdoClient, rows_of, segment
 from ingestion.azure_devops.shapes import mapping, text_of
 
 _CACHED_CHANGES = 256
@@ -88,6 +88,8 @@ class GitRepo:
                 return
             yield rows
             skip += len(rows)
+            if len(rows) < LEAST_CAP:
+                return
 
     def commit(self, sha: str) -> Mapping[str, Any]:
         """One commit, with its whole message and its parents."""

@@ -49,6 +49,9 @@ class _Reading:
 class WikisReader:
     """Checkpoint: for each wiki `head` (commit), `names` (digest of what pages inherit), `pages` (id → path and own
     label), and while a pass is under way `todo` (the head it works towards and the last page done).
+
+    Links between pages are resolved when the page that states them is read; they lead to ids, which a rename of their
+    target does not change.
     """
 
     name = "wikis"
@@ -184,7 +187,8 @@ class WikisReader:
         file = _file_of(reading, path, str(data.get("gitItemPath") or ""))
         history = history_of(reading.repo, file, reading.head, self._org.identities)
         signals = read_signals(text)
-        owner = among(signals.owner, history.authors())
+        # Some organizations keep a page's owner beside it; that names an identity, where the text has but a name.
+        owner = self._org.identities.person(data.get("owner")) or among(signals.owner, history.authors())
         reviewer = among(signals.reviewer, history.authors())
         last = history.last
         contributions = list(history.contributions())

@@ -22,7 +22,6 @@ from ingestion.azure_devops.work_item_fields import item_of
 from ingestion.connector import Batch, Change, Failure, ItemDeleted, ItemUpserted
 
 BATCH = 50
-FEED_PAGE = 200
 # WIQL fails where it would find more; ids are whole numbers, so a window of this many can't hold more.
 WIQL_MOST = 19_999
 _FEED = "_apis/wit/reporting/workitemrevisions"
@@ -107,7 +106,7 @@ class WorkItemsReader:
                 "includeLatestOnly": True,
                 "includeDeleted": deleted,
                 "fields": "System.Id,System.Rev",
-                "$maxPageSize": FEED_PAGE,
+                "$maxPageSize": BATCH,
             }
             data = mapping(self._org.client.get(path, params))
             ids = list(dict.fromkeys(int(row["id"]) for row in data.get("values") or [] if row))

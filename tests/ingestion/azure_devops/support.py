@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,13 @@ class Store:
             self.take(reader, batch)
 
     def digests(self) -> dict[str, tuple[str, str]]:
-        """Digest and scope of every item, for comparison with another store."""
-        return {uri: (item.digest, item.scope) for uri, item in sorted(self.items.items())}
+        """Digest and scope of every item, for comparison with another store.
+
+        Links are left out: a link by name is resolved when its text is read, so one that was read before the target
+        was renamed still leads to it, where a fresh read finds a dead name.
+        """
+        bare = {uri: replace(item, links=(), replaced_by=()) for uri, item in sorted(self.items.items())}
+        return {uri: (item.digest, item.scope) for uri, item in bare.items()}
 
 
 def reader_of(connector: AzureDevOpsConnector, name: str) -> Reader:
@@ -103,6 +108,14 @@ def reader_of(connector: AzureDevOpsConnector, name: str) -> Reader:
 def item_refs(state: SandboxState, kinds: Iterable[str] = KINDS) -> list[Ref]:
     """References to all items of Azure DevOps that the world knows, deleted ones too."""
     return [ref for ref in state.everything() if ref.kind in set(kinds)]
+
+
+def is_read(state: SandboxState, ref: Ref) -> bool:
+    """Whether an item is of a kind that is read: commits only once they have reached the default branch."""
+    if ref.kind != "commit":
+        return True
+    sha = state.ids.commit(*ref.parts)
+    return any(c.sha == sha for c in state.git(ref.parts[0]).history())
 
 
 def closure(state: SandboxState, snapshot: AccessSnapshot, person: str) -> frozenset[Principal]:
@@ -121,7 +134,7 @@ def closure(state: SandboxState, snapshot: AccessSnapshot, person: str) -> froze
     containers = [(c.principal, c.members or frozenset()) for c in snapshot.containers]
     for key, group in state.groups().items():
         if group.kind == "entra":
-            members = frozenset(_principal(state, ref) for ref in state.group_members(Ref("group", (key,))))
+            members = frozenset(_principal(state, ref) for ref in state.group_members(key))
             containers.append((principals.group(tenant, state.ids.group(key)), members))
     if model.kind == "member":
         found.add(principals.group(tenant, state.ids.group("everyone")))
