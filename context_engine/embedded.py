@@ -134,7 +134,7 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
 
     def sync(self) -> list[RunReport]:
         """One whole sync: permissions, then content, of every source."""
-        return self.synchronizer.sync(self.connectors)
+        return self.synchronizer.sync(self.connectors, between=self.keep_access_fresh)
 
     def sync_access(self) -> list[RunReport]:
         """Permissions and memberships only: what a start needs before it may answer."""

@@ -71,15 +71,21 @@ class Synchronizer:
         self._clock = wall_clock or SystemClock()
         self._on_progress = on_progress
 
-    def sync(self, connectors: Sequence[Connector]) -> list[RunReport]:
+    def sync(self, connectors: Sequence[Connector], *, between: Callable[[], None] = lambda: None) -> list[RunReport]:
         """Repair what a kill left, then permissions of every source, then every reader. Never raises for a source:
-        a source that fails is a failed report; a store that is down raises StoreUnavailableError."""
+        a source that fails is a failed report; a store that is down raises StoreUnavailableError.
+
+        `between` is called before each reader and at the end: a long crawl must not let permissions grow too old.
+        """
         self.repair()
         reports = [self.sync_access(c) for c in connectors]
         readable = {r.connector for r in reports if r.state != "failed"}
         for connector in connectors:
             if connector.name in readable:
-                reports.extend(self.sync_reader(connector, r) for r in connector.readers())
+                for reader in connector.readers():
+                    between()
+                    reports.append(self.sync_reader(connector, reader))
+        between()
         return reports
 
     def repair(self) -> None:
