@@ -233,12 +233,17 @@ def _apply_containers(
     before = {
         r["principal"]: r for r in connection.execute("SELECT * FROM containers WHERE source = %s", [source]).fetchall()
     }
+    members = _members_of(connection, source)
     changed = False
     for box in sorted(containers, key=lambda x: x.principal):
         old = before.pop(box.principal, None)
         unread = box.members is None
         was_unread = old is not None and old["unresolved_since"] is not None
         changed |= unread != was_unread
+        if box.members is not None and box.members != members.get(box.principal, frozenset()):
+            changed |= _set_members(connection, source, box.principal, box.members)
+        if old is not None and (old["name"], old["kind"], was_unread) == (clean(box.name), box.kind, unread):
+            continue
         connection.execute(
             """
             INSERT INTO containers (source, principal, name, kind, unresolved_since) VALUES (%s, %s, %s, %s, %s)
@@ -248,14 +253,19 @@ def _apply_containers(
             """,
             [source, box.principal, clean(box.name), box.kind, at if unread else None],
         )
-        if box.members is not None:
-            changed |= _set_members(connection, source, box.principal, box.members)
     if complete and before:
         gone = sorted(before)
         connection.execute("DELETE FROM containers WHERE source = %s AND principal = ANY(%s)", [source, gone])
         connection.execute("DELETE FROM memberships WHERE source = %s AND container = ANY(%s)", [source, gone])
         changed = True
     return changed
+
+
+def _members_of(connection: Connection[DictRow], source: str) -> dict[str, frozenset[str]]:
+    rows = connection.execute(
+        "SELECT container, array_agg(member) AS members FROM memberships WHERE source = %s GROUP BY container", [source]
+    )
+    return {r["container"]: frozenset(r["members"]) for r in rows}
 
 
 def _set_members(

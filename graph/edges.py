@@ -30,8 +30,8 @@ class Edge:
 
 
 _OF_ITEMS: Final = trimmed(
-    "SELECT e.* FROM edges e JOIN items i ON i.uri = e.uri WHERE {visible} AND e.uri = ANY(%(uris)s) "
-    "ORDER BY e.uri, e.ordinal"
+    "SELECT e.* FROM edges e JOIN items i ON i.uri = e.uri WHERE {visible} AND i.uri = ANY(%(uris)s) "
+    "AND e.uri = ANY(%(uris)s) ORDER BY e.uri, e.ordinal"
 )
 _OF_PERSON: Final = trimmed(
     "SELECT e.* FROM edges e JOIN items i ON i.uri = e.uri WHERE {visible} AND e.person = %(person)s "

@@ -61,18 +61,15 @@ _FULL: Final = trimmed(
 _LINKS_FROM: Final = trimmed(
     """
     SELECT l.uri, l.to_item, l.rel, min(l.ordinal) AS place FROM links l JOIN items i ON i.uri = l.uri
-    WHERE {visible} AND l.uri = ANY(%(uris)s) AND (l.outside OR EXISTS (
-        SELECT 1 FROM items t WHERE t.uri = l.to_item AND t.lifecycle = 'live' AND t.indexed_digest = t.digest
-            AND t.scope = ANY(%(readable)s)))
+    WHERE {visible} AND i.uri = ANY(%(uris)s) AND l.uri = ANY(%(uris)s)
+    AND (l.outside OR EXISTS (SELECT 1 FROM items t WHERE t.uri = l.to_item AND {other_visible}))
     GROUP BY l.uri, l.to_item, l.rel ORDER BY l.uri, place
     """
 )
 _LINKS_TO: Final = trimmed(
     """
-    SELECT DISTINCT l.uri, l.to_item, l.rel FROM links l JOIN items i ON i.uri = l.uri
-    WHERE {visible} AND l.to_item = ANY(%(uris)s) AND EXISTS (
-        SELECT 1 FROM items t WHERE t.uri = l.to_item AND t.lifecycle = 'live' AND t.indexed_digest = t.digest
-            AND t.scope = ANY(%(readable)s))
+    SELECT DISTINCT l.uri, l.to_item, l.rel FROM links l JOIN items i ON i.uri = l.uri JOIN items t ON t.uri = l.to_item
+    WHERE {visible} AND {other_visible} AND l.to_item = ANY(%(uris)s)
     ORDER BY l.uri, l.to_item, l.rel
     """
 )

@@ -241,6 +241,7 @@ def _write(
     connection: Connection[DictRow], source: str, scope: Scope, row: DictRow | None, at: datetime
 ) -> ScopeChange:
     allowed = tuple(sorted(scope.acl.allowed_principals()))
+    attributes = clean_json(dict(scope.attributes))
     values = {
         "id": scope.id,
         "origin": source,
@@ -248,7 +249,7 @@ def _write(
         "kind": scope.kind,
         "name": clean(scope.name),
         "label": scope.label,
-        "attributes": Jsonb(clean_json(dict(scope.attributes))),
+        "attributes": Jsonb(attributes),
         "acl": Jsonb(scope.acl.to_json()),
         "acl_digest": scope.acl.digest,
         "allowed": list(allowed),
@@ -260,11 +261,16 @@ def _write(
         connection.execute(_INSERT, values)
         return ScopeChange(scope.id, allowed, 1, True)
     if row["acl_digest"] == values["acl_digest"]:
-        connection.execute(_DESCRIBE, values)
+        if _described(row) != (scope.source, scope.kind, values["name"], scope.label, attributes):
+            connection.execute(_DESCRIBE, values)
         return ScopeChange(scope.id, allowed, row["acl_version"], False)
     updated = connection.execute(_UPDATE, values).fetchone()
     assert updated is not None
     return ScopeChange(scope.id, allowed, updated["acl_version"], True)
+
+
+def _described(row: DictRow) -> tuple[Any, ...]:
+    return (row["source"], row["kind"], row["name"], row["label"], row["attributes"])
 
 
 def _closed(row: DictRow) -> Scope:
@@ -290,8 +296,7 @@ _INSERT: Final = """
 _DESCRIBE: Final = """
     UPDATE scopes SET source = %(source)s, kind = %(kind)s, name = %(name)s, label = %(label)s,
         attributes = %(attributes)s
-    WHERE id = %(id)s AND (source, kind, name, label, attributes)
-        IS DISTINCT FROM (%(source)s, %(kind)s, %(name)s, %(label)s, %(attributes)s)
+    WHERE id = %(id)s
 """
 
 # Points may carry any list of names that was current since the last full rewrite: they stay remembered until then.

@@ -38,21 +38,25 @@ _STORED: Final = trimmed(
     SELECT s.uri, s.old_uri, s.new_uri, s.kind, s.confidence, s.quote
     FROM supersessions s JOIN items i ON i.uri = s.uri
     WHERE {visible} AND (s.old_uri = ANY(%(uris)s) OR s.new_uri = ANY(%(uris)s))
-    AND (SELECT count(*) FROM items t WHERE t.uri IN (s.old_uri, s.new_uri) AND t.lifecycle = 'live'
-         AND t.indexed_digest = t.digest AND t.scope = ANY(%(readable)s)) = 2
+    AND EXISTS (SELECT 1 FROM items t WHERE t.uri = s.old_uri AND {other_visible})
+    AND EXISTS (SELECT 1 FROM items t WHERE t.uri = s.new_uri AND {other_visible})
     """
 )
-# Candidates for names that are no addresses: `i` says that it is replaced, `t` answers to the name.
-_NAMED: Final = trimmed(
+_NAMES: Final = trimmed(
+    "SELECT i.title_folded, i.url_key FROM items i WHERE {visible} AND i.uri = ANY(%(uris)s)",
+)
+_REPLACED: Final = trimmed(
     """
-    SELECT i.uri AS old_uri, t.uri AS new_uri, name, i.title, i.source = t.source AND i.container = t.container AS near
-    FROM items i, unnest(i.replaced_by_keys) AS name, items t
-    WHERE {visible} AND (t.title_folded = name OR t.url_key = name) AND t.uri <> i.uri
-    AND t.lifecycle = 'live' AND t.indexed_digest = t.digest AND t.scope = ANY(%(readable)s)
-    AND i.replaced_by_keys <> '{{}}' AND {which}
+    SELECT i.uri, i.title, i.source, i.container, i.replaced_by_keys FROM items i
+    WHERE {visible} AND i.replaced_by_keys <> '{none}' AND (i.uri = ANY(%(uris)s) OR i.replaced_by_keys && %(names)s)
     """,
-    which="""(i.uri = ANY(%(uris)s) OR i.replaced_by_keys && ARRAY(
-        SELECT n FROM items x, LATERAL (VALUES (x.title_folded), (x.url_key)) v(n) WHERE x.uri = ANY(%(uris)s)))""",
+    none="{}",
+)
+_NAMESAKES: Final = trimmed(
+    """
+    SELECT i.uri, i.source, i.container, i.title_folded, i.url_key FROM items i
+    WHERE {visible} AND (i.title_folded = ANY(%(names)s) OR i.url_key = ANY(%(names)s))
+    """
 )
 
 
@@ -82,39 +86,44 @@ class SupersessionStore:
 
     def of(self, trim: Trim, uris: Collection[str]) -> list[Supersession]:
         """Rows in which one of these items is the old or the new, in order of old, new and evidence."""
-        values = seen_by(trim, uris=[clean(u) for u in uris])
+        wanted = [clean(u) for u in uris]
         with self._db.connection() as connection:
-            stored = connection.execute(_STORED, values).fetchall()
-            named = connection.execute(_NAMED, values).fetchall()
-        wanted = set(values["uris"])
+            stored = connection.execute(_STORED, seen_by(trim, uris=wanted)).fetchall()
+            named = _named(connection, trim, wanted)
         found = {(r["old_uri"], r["new_uri"], r["uri"]): _stored(r) for r in stored}
-        for row in _settled(named):
+        for row in named:
             if row.old_uri in wanted or row.new_uri in wanted:
                 found.setdefault((row.old_uri, row.new_uri, row.old_uri), row)
         return [found[key] for key in sorted(found)]
 
 
-def _settled(rows: Sequence[DictRow]) -> list[Supersession]:
-    """For each name the one item that answers to it, those of the same container first; several: none, since the
-    engine picks nothing silently."""
-    candidates: dict[tuple[str, str], list[DictRow]] = {}
-    for row in rows:
-        candidates.setdefault((row["old_uri"], row["name"]), []).append(row)
-    settled = []
-    for found in candidates.values():
-        near = [r for r in found if r["near"]] or found
-        if len({r["new_uri"] for r in near}) == 1:
-            settled.append(
-                Supersession(
-                    old_uri=near[0]["old_uri"],
-                    new_uri=near[0]["new_uri"],
-                    kind="declared",
-                    confidence=1.0,
-                    quote=f"{near[0]['title']} is declared replaced",
-                    evidence_uri=near[0]["old_uri"],
-                )
-            )
-    return settled
+def _named(connection: Connection[DictRow], trim: Trim, wanted: list[str]) -> list[Supersession]:
+    """What items declare by title or URL, where one of `wanted` is the old or may be the new."""
+    mine = connection.execute(_NAMES, seen_by(trim, uris=wanted)).fetchall()
+    names = sorted({name for r in mine for name in (r["title_folded"], r["url_key"]) if name})
+    replaced = connection.execute(_REPLACED, seen_by(trim, uris=wanted, names=names)).fetchall()
+    if not replaced:
+        return []
+    sought = sorted({name for r in replaced for name in r["replaced_by_keys"]})
+    namesakes = connection.execute(_NAMESAKES, seen_by(trim, names=sought)).fetchall()
+    return [s for old in replaced for name in old["replaced_by_keys"] if (s := _settle(old, name, namesakes))]
+
+
+def _settle(old: DictRow, name: str, namesakes: Sequence[DictRow]) -> Supersession | None:
+    """The one item that answers to the name, those of the same container first; several: none, since the engine
+    picks nothing silently."""
+    found = [r for r in namesakes if name in (r["title_folded"], r["url_key"]) and r["uri"] != old["uri"]]
+    near = [r for r in found if (r["source"], r["container"]) == (old["source"], old["container"])] or found
+    if len(near) != 1:
+        return None
+    return Supersession(
+        old_uri=old["uri"],
+        new_uri=near[0]["uri"],
+        kind="declared",
+        confidence=1.0,
+        quote=f"{old['title']} is declared replaced",
+        evidence_uri=old["uri"],
+    )
 
 
 def _stored(row: DictRow) -> Supersession:

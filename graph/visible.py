@@ -12,16 +12,19 @@ from psycopg.sql import SQL, Composed
 from core.access import Trim
 from core.errors import InvariantError
 
-# `i` is the item that a row is, or hangs on as its evidence. An item counts from when the index holds what the record
-# says; a hidden one (missing or unreadable at its source) does not count until it was read again.
-VISIBLE: Final = SQL("i.lifecycle = 'live' AND i.indexed_digest = i.digest AND i.scope = ANY(%(readable)s)")
+# `shown`, a column: the item is live, and the index holds what the record says. A hidden one (missing or unreadable at
+# its source) does not count until it was read again.
+VISIBLE: Final = SQL("i.shown AND i.scope = ANY(%(readable)s)")
+_OTHER_VISIBLE: Final = SQL("t.shown AND t.scope = ANY(%(readable)s)")
 
 
 def trimmed(statement: LiteralString, **others: LiteralString) -> Composed:
-    """A statement with the condition at its `{visible}`, which it must have."""
+    """A statement with the condition at its `{visible}`, which it must have: `i` is the item that a row is, or hangs
+    on as its evidence. `{other_visible}` is the same for a second item `t` that the row names."""
     if "{visible}" not in statement:
         raise InvariantError("a read of the query plane without its trim")
-    return SQL(statement).format(visible=VISIBLE, **{name: SQL(text) for name, text in others.items()})
+    texts = {name: SQL(text) for name, text in others.items()}
+    return SQL(statement).format(visible=VISIBLE, other_visible=_OTHER_VISIBLE, **texts)
 
 
 def seen_by(trim: Trim, **values: Any) -> dict[str, Any]:

@@ -69,38 +69,39 @@ def write_item(
         "body": Jsonb(body),
         "chunk_digests": [c.digest for c in chunks],
     }
-    connection.execute(_UPSERT, values)
-    for statement in _CLEAR:
-        connection.execute(statement, [item.uri])
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "INSERT INTO chunks (uri, ordinal, digest, heading, text, embedded_text, part_uris) "
-            "VALUES (%s, %s, %s, %s, %s, %s, %s)",
-            [
-                (
-                    item.uri,
-                    c.ordinal,
-                    c.digest,
-                    [clean(h) for h in c.heading],
-                    clean(c.text),
-                    clean(c.embedded_text),
-                    list(c.part_uris),
-                )
-                for c in chunks
-            ],
-        )
-        cursor.executemany(
-            "INSERT INTO item_aliases (uri, ordinal, alias_folded) VALUES (%s, %s, %s)",
-            [(item.uri, n, name) for n, name in enumerate(_alias_names(stored.aliases))],
-        )
-        cursor.executemany(
-            "INSERT INTO links (uri, ordinal, to_uri, to_item, outside, rel) VALUES (%s, %s, %s, %s, %s, %s)",
-            [
-                (item.uri, n, link.to, uris.item_uri(link.to), not link.to.startswith("ctx://"), link.rel)
-                for n, link in enumerate(stored.links)
-            ],
-        )
-    write_edges(connection, item.uri, item.contributions)
+    with connection.pipeline():
+        connection.execute(_UPSERT, values)
+        for statement in _CLEAR:
+            connection.execute(statement, [item.uri])
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO chunks (uri, ordinal, digest, heading, text, embedded_text, part_uris) "
+                "VALUES (%s, %s, %s, %s, %s, %s, %s)",
+                [
+                    (
+                        item.uri,
+                        c.ordinal,
+                        c.digest,
+                        [clean(h) for h in c.heading],
+                        clean(c.text),
+                        clean(c.embedded_text),
+                        list(c.part_uris),
+                    )
+                    for c in chunks
+                ],
+            )
+            cursor.executemany(
+                "INSERT INTO item_aliases (uri, ordinal, alias_folded) VALUES (%s, %s, %s)",
+                [(item.uri, n, name) for n, name in enumerate(_alias_names(stored.aliases))],
+            )
+            cursor.executemany(
+                "INSERT INTO links (uri, ordinal, to_uri, to_item, outside, rel) VALUES (%s, %s, %s, %s, %s, %s)",
+                [
+                    (item.uri, n, link.to, uris.item_uri(link.to), not link.to.startswith("ctx://"), link.rel)
+                    for n, link in enumerate(stored.links)
+                ],
+            )
+        write_edges(connection, item.uri, item.contributions)
 
 
 def _alias_names(aliases: Sequence[str]) -> list[str]:

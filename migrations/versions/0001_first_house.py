@@ -109,6 +109,8 @@ STATEMENTS = (
         stored_digest text,
         indexed_digest text,
         indexed_scope text,
+        shown boolean NOT NULL GENERATED ALWAYS AS
+            (lifecycle = 'live' AND coalesce(indexed_digest = digest, false)) STORED,
         ingested_at timestamptz NOT NULL,
         deleted_at timestamptz,
         noticed_at timestamptz,

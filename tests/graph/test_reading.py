@@ -38,7 +38,7 @@ def items(ingest_db: Database) -> ItemStore:
     return ItemStore(ingest_db)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_pages=st.lists(pages, min_size=3, max_size=6), readable=st.sets(st.sampled_from(SCOPES)))
 def test_no_call_gives_anything_that_the_asker_may_not_read(
     ingest_db: Database, given_pages: list[dict[str, object]], readable: set[str]

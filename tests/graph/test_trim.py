@@ -87,7 +87,7 @@ def runs() -> Iterator[int]:
     return count()
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.data(),
     given_rules=st.lists(rules, min_size=1, max_size=8),
