@@ -93,7 +93,7 @@ def build_connectors(settings: Settings) -> list[Connector]:
     if settings.graph is not None:
         from ingestion.teams.connector import TeamsConnector
 
-        connectors.append(TeamsConnector(settings.graph))
+        connectors.append(TeamsConnector(settings.graph, labels=settings.labels))
     if settings.azure_devops is not None:
         from ingestion.azure_devops.connector import AzureDevOpsConnector
 

@@ -55,6 +55,14 @@ class Skipped:
 Change = ItemUpserted | ItemDeleted | Failure | Skipped
 
 
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """Part of a source could not be listed: no item whose address begins with `prefix` is taken as gone."""
+
+    prefix: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessSnapshot:
     """Everything that decides access in one source, read in one pass, before any content.
@@ -107,10 +115,10 @@ class Reader(Protocol):
         not of this reader is passed over. Raises SourceError where the source as a whole does not answer."""
         ...
 
-    def present(self) -> Iterator[str] | None:
-        """Addresses of all items that the source has now, for reconciliation; None where a full list is no cheaper
-        than a full read (the sync then uses a full read's upserts). Raises SourceError where the list breaks off:
-        a list that broke off deletes nothing."""
+    def present(self) -> Iterator[str | Unlisted] | None:
+        """Addresses of all items that the source has now, for reconciliation, and what could not be listed; None
+        where a full list is no cheaper than a full read (the sync then uses a full read's upserts). Raises SourceError
+        where the list as a whole breaks off: a list that broke off deletes nothing."""
         ...
 
 

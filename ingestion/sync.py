@@ -19,7 +19,7 @@ from graph.directory import DirectoryStore
 from graph.records import ItemStore
 from graph.runs import RunStore
 from graph.scopes import ScopeStore
-from ingestion.connector import Change, Connector, Failure, ItemDeleted, ItemUpserted, Reader, Skipped
+from ingestion.connector import Change, Connector, Failure, ItemDeleted, ItemUpserted, Reader, Skipped, Unlisted
 from ingestion.pipeline import Pipeline, Tally
 
 ACCESS = "access"
@@ -199,10 +199,13 @@ class Synchronizer:
     def _reconcile(self, reader: Reader, tally: Tally, full_read: set[str] | None) -> None:
         """Find what the source no longer has: by its own list, or by a full read that came to its end."""
         listed = reader.present()
-        present = set(listed) if listed is not None else full_read
-        if present is None:
+        found = set(listed) if listed is not None else full_read
+        if found is None:
             return
-        gone = self._items.uris(reader.source) - present
+        unlisted = tuple(x.prefix for x in found if isinstance(x, Unlisted))
+        if unlisted:
+            tally.add("unlisted", len(unlisted))
+        gone = {uri for uri in self._items.uris(reader.source) - found if not uri.startswith(unlisted)}
         if gone:
             self._pipeline.delete(
                 sorted(gone), at=self._now(), reason="no longer at the source", tally=tally, stated=False
@@ -214,6 +217,8 @@ class Synchronizer:
         problems = []
         if tally.counts["failed"]:
             problems.append(f"{tally.counts['failed']} items failed and will be retried")
+        if tally.counts["unlisted"]:
+            problems.append(f"{tally.counts['unlisted']} parts could not be listed, so nothing there was taken as gone")
         behind = sum(1 for _ in self._items.not_indexed())
         if behind:
             problems.append(f"{behind} items are not in the index yet")

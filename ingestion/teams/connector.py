@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from core import uris
 from core.access import ScopeId
 from core.errors import SourceError
 from core.settings import GraphSettings
 from ingestion.connector import AccessSnapshot, Admission, Reader
-from ingestion.teams.channels import Channel, read_rosters
+from ingestion.teams.channels import Rosters, read_rosters, scope_id
 from ingestion.teams.client import GraphClient
 from ingestion.teams.directory import read_directory
-from ingestion.teams.messages import ThreadReader
+from ingestion.teams.people import People
+from ingestion.teams.reader import ThreadReader
+from ingestion.teams.threads import ThreadWriter
 
 NAME = "teams"
 
 
 class TeamsConnector:
-    """Teams and the directory behind it, through Microsoft Graph as an application."""
+    """Teams and the directory behind it, through Microsoft Graph as an application.
+
+    `labels` are all sensitivity labels, least sensitive first.
+    """
 
     name = NAME
     admission = Admission(
         acl_export="the readers of each channel, by channels/{id}/allMembers",
-        change_and_deletion_feed="messages/delta per channel; deleted messages keep their id and say when",
+        change_and_deletion_feed="messages/delta per channel, and the list of what is there; deleted messages say so",
         stable_ids_and_urls="tenant, channel id and root message id; webUrl",
         timestamps="createdDateTime, lastEditedDateTime, deletedDateTime",
-        authors="from.user by object id of the directory",
+        authors="from.user by object id and tenant of the directory",
         demo_question="what did we decide about retries, and who answered?",
     )
 
-    def __init__(self, settings: GraphSettings) -> None:
+    def __init__(
+        self, settings: GraphSettings, *, labels: tuple[str, ...] = (), client: GraphClient | None = None
+    ) -> None:
         self._settings = settings
+        self._labels = labels
         self._tenant = settings.tenant.lower()
-        self._client = GraphClient(settings)
-        self._channels: tuple[Channel, ...] | None = None
+        self._client = client or GraphClient(settings)
+        self._seen: tuple[Rosters, ThreadWriter] | None = None
 
     def access(self) -> AccessSnapshot:
         """Read the directory and who may read which channel. Raises SourceError where no list could be had."""
@@ -41,7 +48,8 @@ class TeamsConnector:
         rosters = read_rosters(
             self._client, self._tenant, self._settings.teams, public_teams_open=self._settings.public_teams_open
         )
-        self._channels = tuple(sorted(rosters.channels, key=lambda c: c.id))
+        names = {person.principal: person.name for person in directory.people}
+        self._seen = rosters, ThreadWriter(self._tenant, People(self._tenant, names), self._labels)
         return AccessSnapshot(
             source=NAME,
             people=tuple(directory.people),
@@ -54,20 +62,20 @@ class TeamsConnector:
 
     def readers(self) -> tuple[Reader, ...]:
         """The thread reader."""
-        return (ThreadReader(self._client, self._tenant, self._known_channels),)
+        return (ThreadReader(self._client, self._tenant, self._known),)
 
     def scope_of(self, uri: str) -> ScopeId | None:
         """The channel's scope, which the address itself names."""
-        for channel in self._channels or ():
-            if f"/channels/{channel.id}/" in uri:
-                return ScopeId(f"teams/{self._tenant}/channel/{channel.id}")
+        for channel in self._seen[0].channels if self._seen else ():
+            if uri.startswith(uris.thread(self._tenant, channel.id, "")):
+                return scope_id(self._tenant, channel.id)
         return None
 
     def close(self) -> None:
         """Release connections."""
         self._client.close()
 
-    def _known_channels(self) -> Sequence[Channel]:
-        if self._channels is None:
+    def _known(self) -> tuple[Rosters, ThreadWriter]:
+        if self._seen is None:
             raise SourceError("content is read after permissions", where=NAME)
-        return self._channels
+        return self._seen

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from core import principals
-from core.errors import SourceError, SourceNotFoundError
+from core.errors import SourceAuthError, SourceError, SourceNotFoundError
 from core.principals import Principal
 from ingestion.connector import Container, DirectoryPerson, PersonKind
 from ingestion.teams.client import GraphClient
@@ -30,21 +30,23 @@ class Directory:
 def read_directory(client: GraphClient, tenant: str) -> Directory:
     """Read all accounts and groups. Raises SourceError where the list of accounts or of groups itself breaks off."""
     directory = Directory()
-    for row in client.rows(f"/users?$select={USER_FIELDS}&$expand=manager($select=id)"):
+    for row in _identified(client.rows(f"/users?$select={USER_FIELDS}&$expand=manager($select=id)"), "user", directory):
         directory.people.append(_person(row, tenant))
     try:
-        for row in client.rows("/servicePrincipals?$select=id,displayName,accountEnabled"):
+        services = client.rows("/servicePrincipals?$select=id,displayName,accountEnabled")
+        for row in _identified(services, "service principal", directory):
             directory.people.append(
                 DirectoryPerson(
                     principal=principals.user(tenant, row["id"]),
                     name=row.get("displayName") or "",
                     kind=PersonKind.SERVICE,
-                    enabled=row.get("accountEnabled") is not False,
+                    enabled=row.get("accountEnabled") is True,
                 )
             )
     except SourceNotFoundError as e:
         directory.notes.append(f"service principals are not readable: {e}")
-    for row in list(client.rows("/groups?$select=id,displayName,groupTypes,resourceProvisioningOptions")):
+    # The whole list first: a page link may grow old while members are read.
+    for row in list(_identified(client.rows("/groups?$select=id,displayName"), "group", directory)):
         principal = principals.group(tenant, row["id"])
         members = _members(client, f"/groups/{row['id']}/members?$select=id", tenant, directory)
         directory.containers.append(
@@ -52,6 +54,15 @@ def read_directory(client: GraphClient, tenant: str) -> Directory:
         )
     directory.containers += built_in(tenant, directory.people)
     return directory
+
+
+def _identified(rows: Iterable[dict[str, Any]], kind: str, directory: Directory) -> Iterator[dict[str, Any]]:
+    """Rows that say what they are about; the others name nobody and are counted."""
+    for row in rows:
+        if row.get("id"):
+            yield row
+        else:
+            directory.unknown[f"{kind} without an id"] += 1
 
 
 def built_in(tenant: str, people: Iterable[DirectoryPerson]) -> list[Container]:
@@ -91,7 +102,7 @@ def _members(client: GraphClient, path: str, tenant: str, directory: Directory) 
     """Direct members; None (and a note) where the list broke off: half a group is no group."""
     found: set[Principal] = set()
     try:
-        for row in client.rows(path):
+        for row in _identified(client.rows(path), "member", directory):
             kind = str(row.get("@odata.type", "")).rsplit(".", 1)[-1]
             match kind:
                 case "user" | "servicePrincipal":
@@ -100,6 +111,8 @@ def _members(client: GraphClient, path: str, tenant: str, directory: Directory) 
                     found.add(principals.group(tenant, row["id"]))
                 case _:
                     directory.unknown[kind or "untyped"] += 1
+    except SourceAuthError:
+        raise
     except SourceError as e:
         directory.complete = False
         directory.notes.append(f"members could not be read: {e}")

@@ -1,0 +1,1 @@
+"""The Teams connector against a live sandbox."""
