@@ -32,7 +32,8 @@ def show_bundle(bundle: Bundle, console: Console | None = None, *, most: int | N
     for p in bundle.people:
         state = "" if p.active else " [red](has left)[/red]"
         out.print(
-            f"  [magenta]{p.ref}[/magenta] ask [bold]{escape(p.name)}[/bold]{state}, {escape(p.title or '')}: {escape(p.recency)}"
+            f"  [magenta]{p.ref}[/magenta] ask [bold]{escape(p.name)}[/bold]{state}, {escape(p.title or '')}: "
+            f"{escape(p.recency)}"
         )
         for receipt in p.why[:2]:
             out.print(

@@ -76,7 +76,7 @@ def ask(target: Target, asking: Asking, *, style: str) -> None:
         if asking.person is not None:
             token = token_of(asking.person)
         else:
-            token = sys.stdin.readline().strip() if asking.token == "-" else str(asking.token)
+            token = sys.stdin.readline().strip() if asking.token == "-" else str(asking.token)  # noqa: S105
         answer = post(api, token, asking.body(), markdown=style == "markdown")
     if style == "text":
         show_bundle(Bundle.model_validate_json(answer.content))

@@ -33,9 +33,7 @@ def run_eval(target: Target, questions: Path | None, *, as_json: bool) -> int:
     with ExitStack() as stack:
         screen = stack.enter_context(Screen(quiet=as_json))
         cache = CachingEmbedder(SentenceTransformersEmbedder(None), target.data / VECTORS)
-        engine = stack.enter_context(
-            target.open(on_progress=screen.progress, on_step=screen.step, embedder=cache)
-        )
+        engine = stack.enter_context(target.open(on_progress=screen.progress, on_step=screen.step, embedder=cache))
         screen.reports(engine.sync())
         screen.__exit__(None, None, None)
         report = evaluate(

@@ -95,7 +95,7 @@ def _from_statements(text: str) -> Iterator[Definition]:
 
 
 def _is_short(text: str) -> bool:
-    """A plausible short form: 2 to 10 characters, at most two words, a letter in it, at least two capitals or digits."""
+    """A plausible short form: 2 to 10 characters, at most two words, a letter in it, two capitals or digits."""
     if not 2 <= len(text) <= 10 or len(text.split()) > 2 or not text[0].isalnum():
         return False
     capitals = sum(c.isupper() for c in text)

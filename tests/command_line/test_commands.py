@@ -128,7 +128,8 @@ def test_eval_takes_questions_from_anywhere_and_tells_a_leak_by_its_exit_status(
         "world: havenlicht\n"
         "questions:\n"
         "  - {id: fine, as: femke, ask: 'what is ETB?', expect: {intent: definition}}\n"
-        f"  - {{id: wrong, as: joost, ask: 'How do I connect a vessel?', expect: {{first: '{readable}', intent: status}}}}\n",
+        "  - {id: wrong, as: joost, ask: 'How do I connect a vessel?', "
+        f"expect: {{first: '{readable}', intent: status}}}}\n",
         "utf-8",
     )
     own = tmp_path / "eval-data"
