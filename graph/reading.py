@@ -74,6 +74,15 @@ _LINKS_TO: Final = trimmed(
     """
 )
 
+_NAMED: Final = trimmed(
+    """
+    SELECT DISTINCT ON (a.alias_folded, i.uri) a.alias_folded AS alias, {columns}
+    FROM item_aliases a JOIN items i ON i.uri = a.uri
+    WHERE {visible} AND a.alias_folded = ANY(%(aliases)s) ORDER BY a.alias_folded, i.uri
+    """,
+    columns=_COLUMNS,
+)
+
 _CONDITIONS: Final[Mapping[str, LiteralString]] = {
     "source": "i.source = %(source)s",
     "number": "lower(i.number) = lower(%(number)s)",
@@ -148,6 +157,16 @@ class ItemReader:
         with self._db.connection() as connection:
             rows = connection.execute(statement, seen_by(trim, limit=limit, **given)).fetchall()
         return [_row(r) for r in rows]
+
+    def named(self, trim: Trim, aliases: Collection[str]) -> dict[str, list[ItemRow]]:
+        """Items by each of these aliases, looked up as `find` does; aliases that nothing answers to are left out."""
+        keys = {alias: folded([clean(alias)])[0] for alias in aliases}
+        with self._db.connection() as connection:
+            rows = connection.execute(_NAMED, seen_by(trim, aliases=sorted(set(keys.values())))).fetchall()
+        by_key: dict[str, list[ItemRow]] = {}
+        for row in rows:
+            by_key.setdefault(row["alias"], []).append(_row(row))
+        return {alias: by_key[key] for alias, key in keys.items() if key in by_key}
 
 
 def text_of(item: Item) -> str:
