@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 
+from fixtures.sandbox.server import SandboxServer
 from fixtures.sandbox.state import SandboxState
 from fixtures.sandbox.world import World, build_world
 
 Data = dict[str, Any]
+Serve = Callable[..., SandboxServer]
+Client = Callable[[SandboxServer], httpx.Client]
 TENANT = "0b5f1d1e-6f3a-4c2e-9a77-3d5e8f2b4c61"
 NOW = "2026-03-02T09:00:00Z"
 AT = "2026-02-02T09:00:00Z"
