@@ -86,3 +86,23 @@ def test_a_link_to_what_is_gone_stays_in_the_readable_item_and_its_ids_still_fol
     assert pruned.lookup.parse("commit:r/c1") == Ref("commit", ("r", "c1"))
     assert pruned.ids.commit("r", "c1") == SandboxState(world).git("r").commits[0].sha
     assert "/Secret" in pruned.areas("P")
+
+
+def test_events_on_what_was_taken_out_change_nothing_and_the_clock_still_moves() -> None:
+    teams = {"T": {"members": ["ann"], "channels": {"C": {"messages": [small.message("m")]}}}}
+    events = [
+        {"id": "post", "after": "1m", "post": {"channel": "T/C", "message": small.message("n", "news")}},
+        {"id": "edit", "after": "2m", "edit": {"item": "message:T/C/n", "by": "ann", "body": "more news"}},
+        {"id": "reply", "after": "3m", "post": {"channel": "message:T/C/n", "message": small.message("q", "yes")}},
+        {"id": "rename", "after": "4m", "rename": {"what": "channel:T/C", "to": "D"}},
+    ]
+    world = small.world(teams=teams, events=events)
+    for person, there in (("ben", []), ("ann", ["m", "n"])):
+        state = SandboxState(world_without_unreadable(world, person))
+        state.apply("rename")
+        assert sorted(now.key for now in state.messages("T", "C")) == there
+        assert state.name(Ref("channel", ("T", "C"))) == "D"
+        assert "news" not in state.world.model_dump_json(include={"teams"}) or person == "ann"
+        full = SandboxState(world)
+        full.apply("rename")
+        assert state.now == full.now
