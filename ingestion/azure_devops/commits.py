@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from ingestion.azure_devops.links import merged, stated_links
 from ingestion.azure_devops.shapes import mapping, web, when
 
 MAX_FILES = 100
+# How the service words the commit by which it completes a pull request.
+_MERGED = re.compile(r"^Merged PR (\d+)\b")
 # A merge brings commits in between older ones. After this many known pages in a row there are no more new ones.
 _KNOWN_PAGES = 5
 
@@ -39,6 +42,12 @@ def commit_item(
         Link(to=uris.file(catalogue.organization, repo.id, c.path), rel="touches")
         for c in changes[:MAX_FILES]
         if not c.deleted
+    )
+    merged_by = _MERGED.match(message)
+    completed = (
+        (Link(to=uris.pull_request(catalogue.organization, repo.id, int(merged_by.group(1))), rel="pull_request"),)
+        if merged_by
+        else ()
     )
     return Item(
         uri=uri,
@@ -65,7 +74,7 @@ def commit_item(
         number=sha[:8],
         label=repo.label,
         contributions=(Contribution(person=author, role=Role.WROTE, at=written),) if author else (),
-        links=merged(stated_links(message, catalogue), touched, own=uri),
+        links=merged(completed, stated_links(message, catalogue), touched, own=uri),
         aliases=(sha,),
         attributes={"project": repo.project.name, "repo": repo.name},
     )

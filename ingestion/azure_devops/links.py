@@ -11,6 +11,7 @@ from ingestion.azure_devops.catalogue import Catalogue, Project
 
 _URL = re.compile(r"https?://[^\s<>\"'`)\]}|]+")
 _NUMBER = re.compile(r"(?<![\w&/#=.?-])(?:AB)?#(\d{1,9})\b")
+_IN_WORDS = re.compile(r"\bwork[ -]?items?\s+#?(\d{1,9})\b", re.IGNORECASE)
 _SHA = re.compile(r"^[0-9a-f]{40}$")
 
 
@@ -64,14 +65,18 @@ def _in_repo(project: Project, name: str, rest: list[str], path: str | None, cat
 
 
 def stated_links(text: str, catalogue: Catalogue, *, numbers: bool = True) -> tuple[Link, ...]:
-    """Links in a text, each once, in order: addresses (ours as ctx://), then `#123` and `AB#123` if `numbers`."""
+    """Links in a text, each once, in order: addresses (ours as ctx://), then work items by number.
+
+    `numbers`: whether `#123`, `AB#123` and `work item 123` are read as such (in some languages they are colours).
+    """
     found: dict[str, Link] = {}
     for match in _URL.finditer(text):
         url = match.group().rstrip(".,;:")
         to = target_of(url, catalogue) or url
         found.setdefault(to, Link(to=to, rel="mentions"))
     if numbers:
-        for match in _NUMBER.finditer(_URL.sub(" ", text)):
+        bare = _URL.sub(" ", text)
+        for match in (*_NUMBER.finditer(bare), *_IN_WORDS.finditer(bare)):
             to = uris.work_item(catalogue.organization, int(match.group(1)))
             found.setdefault(to, Link(to=to, rel="mentions"))
     return tuple(found.values())

@@ -11,9 +11,7 @@ _DEFINED = re.compile(
     rf"(?:view|table|function|procedure)\s+(?:if\s+not\s+exists\s+)?({_NAME})",
     re.IGNORECASE,
 )
-_USED = re.compile(
-    rf"\b(?:from|join|into|update|references)\s+(?:only\s+|lateral\s+)?({_NAME})(?![\w$]|\s*\()", re.IGNORECASE
-)
+_USED = re.compile(rf"\b(from|join|into|update|references)\s+(?:only\s+|lateral\s+)?({_NAME})(\s*\()?", re.IGNORECASE)
 _CTE = re.compile(
     rf"(?:\bwith\s+(?:recursive\s+)?|\)\s*,\s*)({_IDENTIFIER})\s*(?:\([^()]*\)\s*)?as\s*(?:not\s+materialized\s*)?\(",
     re.IGNORECASE,
@@ -41,5 +39,7 @@ def used_names(sql: str) -> tuple[str, ...]:
     """Tables and views that a script reads or writes; names that it makes for itself (WITH) are left out."""
     bare = _bare(sql)
     own = {_clean(m.group(1)) for m in _CTE.finditer(bare)}
-    found = (_clean(m.group(1)) for m in _USED.finditer(bare))
+    # What is called after FROM or JOIN is a function; after INTO the bracket opens a list of columns.
+    tables = (m for m in _USED.finditer(bare) if not m.group(3) or m.group(1).lower() not in ("from", "join"))
+    found = (_clean(m.group(2)) for m in tables)
     return tuple(dict.fromkeys(n for n in found if n not in own and n not in _KEYWORDS))

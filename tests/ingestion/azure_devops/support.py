@@ -7,17 +7,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
+
 from core import principals
 from core.access import ScopeAcl, ScopeId
+from core.directory import PersonKind
 from core.items import Item
 from core.principals import Principal
-from core.settings import AzureDevOpsSettings
+from core.settings import AzureDevOpsSettings, GraphSettings
 from fixtures.sandbox.refs import Ref
 from fixtures.sandbox.server import SandboxServer
 from fixtures.sandbox.state import SandboxState
 from ingestion.azure_devops.client import AdoClient
 from ingestion.azure_devops.connector import AzureDevOpsConnector
 from ingestion.connector import AccessSnapshot, Batch, Failure, ItemDeleted, ItemUpserted, Reader, Skipped
+from ingestion.teams.connector import TeamsConnector
 
 WORLDS = Path(__file__).resolve().parents[3] / "fixtures" / "worlds"
 WORLD_NAMES = ("contoso", "havenlicht")
@@ -118,39 +122,46 @@ def is_read(state: SandboxState, ref: Ref) -> bool:
     return any(c.sha == sha for c in state.git(ref.parts[0]).history())
 
 
-def closure(state: SandboxState, snapshot: AccessSnapshot, person: str) -> frozenset[Principal]:
-    """Everything that a person counts as: by the connector's containers, and by Entra groups as Graph gives them.
+def directory_snapshot(server: SandboxServer) -> AccessSnapshot:
+    """People, groups and teams as the Teams connector reads them from Graph."""
+    state = server.state
+    settings = GraphSettings(
+        base_url=server.graph_url,
+        token_url=f"{server.base_url}/oidc/{state.tenant_id}/oauth2/v2.0/token",
+        tenant=str(state.tenant_id),
+        client_id="context-engine-connector",
+        client_secret=SecretStr("sandbox-secret"),
+        public_teams_open=True,
+    )
+    connector = TeamsConnector(settings)
+    snapshot = connector.access()
+    connector.close()
+    return snapshot
 
-    An account that does not work counts as nobody, which is for identity to say, not for this connector.
+
+def closures(server: SandboxServer, *snapshots: AccessSnapshot) -> dict[str, frozenset[Principal]]:
+    """Everything that each person of the world counts as, by the connectors' snapshots alone.
+
+    An account that is not enabled counts as nobody.
     """
-    if not state.enabled(person):
-        return frozenset()
+    state = server.state
     tenant = str(state.tenant_id)
-    model = state.world.people[person]
-    own = principals.user(tenant, state.oid(person))
-    found = {own, principals.anyone(tenant)}
-    if model.kind == "member":
-        found.add(principals.everyone(tenant))
-    containers = [(c.principal, c.members or frozenset()) for c in snapshot.containers]
-    for key, group in state.groups().items():
-        if group.kind == "entra":
-            members = frozenset(_principal(state, ref) for ref in state.group_members(key))
-            containers.append((principals.group(tenant, state.ids.group(key)), members))
-    if model.kind == "member":
-        found.add(principals.group(tenant, state.ids.group("everyone")))
-    grew = True
-    while grew:
-        fresh = {p for p, members in containers if p not in found and members & found}
-        grew = bool(fresh)
-        found |= fresh
-    return frozenset(found)
-
-
-def _principal(state: SandboxState, ref: Ref) -> Principal:
-    tenant = str(state.tenant_id)
-    if ref.kind == "person":
-        return principals.user(tenant, state.oid(ref.parts[0]))
-    return principals.group(tenant, state.ids.group(ref.parts[0]))
+    people = {p.principal: p for snapshot in snapshots for p in snapshot.people}
+    containers = {c.principal: c.members or frozenset() for snapshot in snapshots for c in snapshot.containers}
+    found: dict[str, frozenset[Principal]] = {}
+    for key in state.world.people:
+        own = principals.user(tenant, state.oid(key))
+        person = people.get(own)
+        if person is None or not person.enabled:
+            found[key] = frozenset()
+            continue
+        counted = {own, principals.anyone(tenant)}
+        if person.kind is PersonKind.MEMBER:
+            counted.add(principals.everyone(tenant))
+        while fresh := {p for p, members in containers.items() if p not in counted and members & counted}:
+            counted |= fresh
+        found[key] = frozenset(counted)
+    return found
 
 
 def rules(snapshot: AccessSnapshot) -> dict[ScopeId, ScopeAcl]:

@@ -9,7 +9,17 @@ from core.principals import kind_of
 from fixtures.sandbox.access import may_read
 from fixtures.sandbox.references import target
 from fixtures.sandbox.server import SandboxServer
-from tests.ingestion.azure_devops.support import WORLD_NAMES, WORLDS, Store, closure, connect, is_read, item_refs, rules
+from tests.ingestion.azure_devops.support import (
+    WORLD_NAMES,
+    WORLDS,
+    Store,
+    closures,
+    connect,
+    directory_snapshot,
+    is_read,
+    item_refs,
+    rules,
+)
 
 
 def disagreements(server: SandboxServer, store: Store) -> list[str]:
@@ -19,7 +29,7 @@ def disagreements(server: SandboxServer, store: Store) -> list[str]:
     snapshot = connector.access()
     assert snapshot.complete, snapshot.notes
     by_scope = rules(snapshot)
-    counted = {person: closure(state, snapshot, person) for person in state.world.people}
+    counted = closures(server, snapshot, directory_snapshot(server))
     found = []
     for ref in item_refs(state):
         if not is_read(state, ref):

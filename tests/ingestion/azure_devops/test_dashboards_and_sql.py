@@ -71,3 +71,8 @@ def test_materialized_views_and_bare_names_are_found() -> None:
     sql = "create materialized view if not exists vw_x as select * from berth_calls c join vessels v on true"
     assert defined_names(sql) == ("vw_x",)
     assert used_names(sql) == ("berth_calls", "vessels")
+
+
+def test_a_list_of_columns_after_a_table_is_no_call() -> None:
+    sql = "insert into core.deductions (a, b) select x from core.raw r join generate_series(1, 2) g on true"
+    assert used_names(sql) == ("core.deductions", "core.raw")

@@ -82,7 +82,8 @@ class Rewriting(httpx.BaseTransport):
         answer.read()
         answer.close()
         path = request.url.path.partition("/graph/v1.0")[2]
-        if not path or answer.status_code != 200:
+        is_json = "json" in answer.headers.get("content-type", "")
+        if not path or answer.status_code != 200 or not is_json:
             return answer
         changed = self.rewrite(path, json.loads(answer.content))
         if changed is None:

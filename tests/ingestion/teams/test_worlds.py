@@ -18,8 +18,8 @@ TEAMS_EVENTS = {"add_member", "remove_member", "delete", "restore", "edit", "ren
 
 
 @pytest.fixture(params=WORLD_NAMES)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Live]:
-    with live(WORLDS / request.param, tmp_path) as running:
+def world(request: pytest.FixtureRequest, sandbox_home: Path) -> Iterator[Live]:
+    with live(WORLDS / request.param, sandbox_home) as running:
         yield running
 
 
