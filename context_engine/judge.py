@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from context_engine.questions import Expect, Question
-from core.bundle import Bundle
+from core.bundle import Bundle, Evidence
 from core.principals import user
 from core.text.tokens import fold
 from fixtures.sandbox.references import Target
@@ -148,9 +148,7 @@ class Judge:
         target = self._target(ref)
         own_words = _normal(" ".join([question.ask, *_strings(question.model_dump()["focus"])]))
         everything = [_normal(s) for s in _strings(_scanned(bundle))]
-        said = [
-            _normal(f"{e.title} {' '.join(e.heading)} {e.snippet}") for e in bundle.evidence if e.uri != target.item_uri
-        ]
+        said = [_normal(text) for e in bundle.evidence for text in _said(e, target)]
         for needle in self._needles(target):
             if needle.search(own_words) or any(needle.search(s) for s in said):
                 continue
@@ -200,6 +198,15 @@ class Judge:
 def _wants_something(expect: Expect) -> bool:
     positive = expect.model_dump(exclude={"absent", "outcome", "within"}, exclude_defaults=True)
     return bool(positive)
+
+
+def _said(evidence: Evidence, target: Target) -> Iterator[str]:
+    """What a readable item in the bundle says for itself, and so gives away nothing of `target`. The target's own
+    words do not excuse it; where it is a part (comment, reply), its item's name and URL do."""
+    if evidence.uri != target.item_uri:
+        yield from (evidence.title, *evidence.heading, evidence.snippet, evidence.url)
+    elif evidence.uri != target.uri:
+        yield from (evidence.title, evidence.url, evidence.number or "")
 
 
 def _scanned(bundle: Bundle) -> Any:
