@@ -141,6 +141,9 @@ def doctor(world: World = None, data: Data = None, config: Config = None, as_jso
 def main() -> None:
     """Run the command line; a mistake of the user's is a message and exit status 64, never a traceback."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # The base of all usage errors. Their usual exit status, 2, means a leak in `eval`.
+    usage_error: Any = typer.BadParameter.__base__
+    usage_error.exit_code = 64
     run: Callable[[], Any] = app
     try:
         run()

@@ -145,3 +145,11 @@ def test_eval_takes_questions_from_anywhere_and_tells_a_leak_by_its_exit_status(
     )
     done = run("eval", str(questions), "--world", str(WORLD), "--data", str(own), "--json", cwd=tmp_path)
     assert done.returncode == 2, done.stdout
+
+
+@pytest.mark.parametrize("arguments", [("eval", "--nope"), ("ask",), ("nothing",)])
+def test_a_wrong_use_is_not_taken_for_a_leak(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = run(*arguments, cwd=tmp_path)
+    assert done.returncode == 64
+    assert "Usage" in done.stderr
+    assert "Traceback" not in done.stderr
