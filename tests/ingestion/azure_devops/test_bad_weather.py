@@ -68,7 +68,7 @@ def test_an_answer_that_was_delayed_is_taken_and_the_next_request_waits() -> Non
         clock[0] += seconds
 
     with ThreadingHTTPServer(("127.0.0.1", 0), _Delaying) as http:
-        threading.Thread(target=http.serve_forever, daemon=True).start()
+        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
         settings = AzureDevOpsSettings(
             organization="x", base_url=f"http://127.0.0.1:{http.server_port}", tenant="t", pat=SecretStr("p")
         )

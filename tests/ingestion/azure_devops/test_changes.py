@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+from core.errors import SourceGoneError
 from fixtures.sandbox.refs import Ref
 from fixtures.sandbox.server import SandboxServer
 from fixtures.sandbox.state_events import apply_event
@@ -67,6 +68,20 @@ def test_a_second_run_reads_nothing_again(name: str, server: SandboxServer) -> N
         store.take(reader, batch)
     again = [c for b in reader.read(store.checkpoints[name]) for c in b.changes]
     assert [c for c in again if isinstance(c, ItemUpserted)] == []
+    connector.close()
+
+
+def test_after_a_forced_push_everything_is_read_and_the_sync_is_told_to_reconcile(server: SandboxServer) -> None:
+    connector, store = connect(server), Store()
+    store.sync(connector, ["code"])
+    kept = json.loads(json.dumps(store.checkpoints["code"]))
+    thrown_away = next(repo for repo in kept["repos"].values() if repo["head"])
+    thrown_away["head"], thrown_away["commits"][0] = "0" * 40, "0" * 40
+    again = Store(checkpoints={"code": kept})
+    with pytest.raises(SourceGoneError):
+        again.drain(reader_of(connector, "code"))
+    assert again.items
+    assert all(again.items[uri].digest == store.items[uri].digest for uri in again.items)
     connector.close()
 
 
