@@ -106,7 +106,7 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         self.embedder = self._embedder or build_embedder(self.settings)
         self._on_step("index")
         self.index: Index = build_index(self.settings, self.embedder)
-        self._stack.callback(self.index.writer.close)
+        self._stack.callback(self.index.close)
         self.connectors: list[Connector] = build_connectors(self.settings)
         for connector in self.connectors:
             self._stack.callback(connector.close)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from core.clock import Clock, SystemClock
 from core.embedding.port import Embedder
 from core.errors import ConfigError
@@ -37,10 +39,11 @@ from query.principals import PrincipalResolver
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The two halves of the vector index, over one handle."""
+    """The two halves of the vector index, one a plane."""
 
     reader: IndexReader
     writer: IndexWriter
+    close: Callable[[], None]
 
 
 def build_embedder(settings: Settings) -> Embedder:
@@ -61,25 +64,45 @@ def build_embedder(settings: Settings) -> Embedder:
     return SentenceTransformersEmbedder(settings.embedder_model, threads=settings.embedder_threads)
 
 
-def build_index(settings: Settings, embedder: Embedder, *, read_only: bool = False) -> Index:
+def build_index(settings: Settings, embedder: Embedder) -> Index:
     """The index that the settings name: a Qdrant server, or Qdrant Edge in the data folder of this process."""
     if settings.qdrant_url is not None:
-        from core.index.server import ServerIndex
+        return _server_index(settings, settings.qdrant_url, embedder)
+    from core.index.edge import EdgeIndex
 
-        secret = settings.qdrant_read_key if read_only and settings.qdrant_read_key else settings.qdrant_api_key
-        server = ServerIndex.connect(
-            settings.qdrant_url,
-            api_key=secret.get_secret_value() if secret else None,
+    edge = EdgeIndex(edge_folder(settings.data), size=embedder.size, embedder=embedder.name)
+    return Index(edge.reader, edge.writer, edge.writer.close)
+
+
+def _server_index(settings: Settings, url: str, embedder: Embedder) -> Index:
+    """A connection a plane, each with its own key."""
+    from core.index.server import ServerIndex
+
+    if settings.qdrant_api_key is not None and settings.qdrant_read_key is None:
+        raise ConfigError(
+            "the query plane needs a key of its own",
+            where="qdrant_read_key",
+            mend="Set it to the server's read-only key",
+        )
+
+    def connect(key: SecretStr | None, *, read_only: bool) -> ServerIndex:
+        return ServerIndex.connect(
+            url,
+            api_key=key.get_secret_value() if key else None,
             collection=settings.qdrant_collection,
             size=embedder.size,
             embedder=embedder.name,
             read_only=read_only,
         )
-        return Index(server.reader, server.writer)
-    from core.index.edge import EdgeIndex
 
-    edge = EdgeIndex(edge_folder(settings.data), size=embedder.size, embedder=embedder.name)
-    return Index(edge.reader, edge.writer)
+    writing = connect(settings.qdrant_api_key, read_only=False)
+    reading = connect(settings.qdrant_read_key, read_only=True)
+
+    def close() -> None:
+        reading.close()
+        writing.close()
+
+    return Index(reading.reader, writing.writer, close)
 
 
 def edge_folder(data: Path) -> Path:
