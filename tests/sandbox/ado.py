@@ -1,4 +1,4 @@
-"""A world with something of everything that Azure DevOps serves, and clients for it: the official SDK and plain REST."""
+"""A world with something of all that Azure DevOps serves, and clients for it: the official SDK and plain REST."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.sandbox.small import GROUPS, NOW, PEOPLE, TENANT, allow, item, page, 
 # The SDK makes its cache folder when it is imported, in the home folder if it is not told otherwise.
 os.environ.setdefault("AZURE_DEVOPS_CACHE_DIR", tempfile.mkdtemp(prefix="ado-sdk-"))
 
-from azure.devops.connection import Connection  # noqa: E402 - after the folder of its cache is set
-from msrest.authentication import BasicAuthentication  # noqa: E402
+from azure.devops.connection import Connection
+from msrest.authentication import BasicAuthentication
 
 Data = dict[str, Any]
 LONG = "The retry loop never ended. " * 30 + "The fix is in locker 42."
@@ -172,25 +172,25 @@ class Rest:
             base_url=server.ado_url, auth=("", "sandbox-pat"), headers={"Accept": "application/json"}, trust_env=False
         )
 
-    def get(self, path: str, **params: Any) -> Any:
+    def get(self, path: str, /, **params: Any) -> Any:
         """The JSON of a 200 answer."""
         answer = self.client.get(path, params={"api-version": "7.1-preview", **_texts(params)})
         assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text[:300]}"
         return answer.json()
 
-    def post(self, path: str, body: Any, **params: Any) -> Any:
+    def post(self, path: str, body: Any, /, **params: Any) -> Any:
         """The JSON that a reading POST answers."""
         answer = self.client.post(path, json=body, params={"api-version": "7.1-preview", **_texts(params)})
         assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text[:300]}"
         return answer.json()
 
-    def refused(self, path: str, **params: Any) -> tuple[int, str, str]:
+    def refused(self, path: str, /, **params: Any) -> tuple[int, str, str]:
         """Status, type key and message of a refusal."""
         answer = self.client.get(path, params={"api-version": "7.1-preview", **_texts(params)})
         body = answer.json()
         return answer.status_code, body["typeKey"], body["message"]
 
-    def header_pages(self, path: str, **params: Any) -> list[list[Any]]:
+    def header_pages(self, path: str, /, **params: Any) -> list[list[Any]]:
         """The rows of each page of a list whose token stands in a header."""
         pages: list[list[Any]] = []
         token: str | None = None
