@@ -117,7 +117,7 @@ def measure(world: Path, data: Path, rounds: int) -> dict[str, Any]:
         asks = [
             (
                 sandbox.token(q.as_, audience=AUDIENCE),
-                request_body(q, lambda r: references.resolve(sandbox.state, r).uri),
+                request_body(q, lambda reference: references.target(sandbox.state, reference).uri),
             )
             for q in questions
         ]

@@ -120,8 +120,9 @@ def evaluate(
     return Report(questions.world, tuple(results[q.id] for q in questions.questions))
 
 
-def request_body(question: Question, resolve: Callable[[str], str]) -> dict[str, Any]:
-    """The API's request for a golden question; `resolve` turns a world's reference into a ctx:// address."""
+def request_body(question: Question, resolve: Callable[[str], str | None]) -> dict[str, Any]:
+    """The API's request for a golden question; `resolve` turns a world's reference into a ctx:// address, None where
+    it names what has none (a person, a container). Raises InputError for such a focus."""
     body: dict[str, Any] = {"question": question.ask}
     if question.focus is not None:
         several = question.focus if isinstance(question.focus, tuple) else (question.focus,)
@@ -187,10 +188,13 @@ def _event_order(engine: EmbeddedEngine, questions: QuestionFile) -> dict[str | 
     return order
 
 
-def _focus(focus: FocusRef, resolve: Callable[[str], str]) -> dict[str, str]:
-    given = focus.model_dump(exclude_none=True)
+def _focus(focus: FocusRef, resolve: Callable[[str], str | None]) -> dict[str, str]:
+    given: dict[str, str] = focus.model_dump(exclude_none=True)
     if "item" in given:
-        given["item"] = resolve(given["item"])
+        address = resolve(given["item"])
+        if address is None:
+            raise InputError(f"{given['item']!r} is no item", where="focus.item", mend="Name one, as in work_item:4711")
+        given["item"] = address
     for key in ("file", "channel"):
         if key in given:
             given[key] = given[key].removeprefix(f"{key}:")
