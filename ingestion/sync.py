@@ -97,11 +97,11 @@ class Synchronizer:
         """Read who may read what, obey it at once, then bring the index's payloads up to it."""
         run = self._runs.start(connector.name, ACCESS)
         tally = Tally()
+        at = self._now()  # what is read is as old as the moment at which reading began
         try:
             snapshot = connector.access()
         except SourceError as e:
             return self._end(run, connector.name, ACCESS, "failed", tally, str(e))
-        at = self._now()
         self._directory.apply(snapshot.source, snapshot.people, snapshot.containers, complete=snapshot.complete, at=at)
         changes = self._scopes.apply(snapshot.source, snapshot.scopes, complete=snapshot.complete, at=at)
         tally.add("scopes", len(snapshot.scopes))
