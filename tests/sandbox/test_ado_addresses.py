@@ -11,6 +11,7 @@ from fixtures.sandbox.server import SandboxServer
 from tests.sandbox.ado import Rest
 
 WORLDS = Path(__file__).resolve().parents[2] / "fixtures" / "worlds"
+GONE = "?includeDeleted=true&api-version=7.1-preview"
 SEEDS = (
     "/_apis/projects",
     "/_apis/git/repositories?includeHidden=true",
@@ -41,5 +42,7 @@ def test_every_address_leads_somewhere(world: str, tmp_path: Path) -> None:
                 dead.append(url)
             elif answer.headers["content-type"].startswith("application/json"):
                 todo += own.findall(answer.text)
+        # A revision names the comment that it took back, which is served only to whoever asks for deleted ones.
+        taken_back = [url for url in dead if "/comments/" in url and rest.client.get(url + GONE).status_code == 200]
         assert len(seen) > 100
-        assert dead == []
+        assert sorted(dead) == sorted(taken_back)
