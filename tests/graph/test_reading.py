@@ -108,6 +108,7 @@ def _answers(db: Database, given_pages: list[dict[str, object]], readable: set[s
         "found": [
             items.find(trim, title="same"),
             items.find(trim, alias="SHARED"),
+            items.named(trim, ["Shared", "nothing"]),
             items.find(trim, number="7"),
             items.find(trim, container="box"),
             items.find(trim, url="https://example.org/Same"),
