@@ -91,14 +91,9 @@ def evidence_block(e: Evidence, now: datetime, fence: str) -> str:
     if e.state:
         facts.append(f"state {line(e.state, 40)}")
     lines = [f"### [{e.ref}] “{line(e.title, 160)}”", "", f"- {'; '.join(facts)}"]
-    dates = [
-        f"{word} {at:%Y-%m-%d} ({ago(at, now)})"
-        for word, at in (("created", e.created_at), ("changed", e.modified_at), ("validated", e.validated_at))
-        if at is not None and not (word == "changed" and at == e.created_at)
-    ]
-    if dates:
-        lines.append(f"- {', '.join(dates)}")
-    standing = [f"authority: {e.authority}", f"readable through: {line(', '.join(e.access), 160) or 'you'}"]
+    lines.append(f"- {', '.join(_dates(e, now))}")
+    access = ", ".join(e.access[:2]) + (" …" if len(e.access) > 2 else "")
+    standing = [f"authority: {e.authority}", f"readable through: {line(access, 160) or 'you'}"]
     if e.label:
         standing.append(f"label: {line(e.label, 60)}")
     lines.append(f"- {'; '.join(standing)}")
@@ -110,8 +105,7 @@ def evidence_block(e: Evidence, now: datetime, fence: str) -> str:
         lines.append(f"- ⚠ flags: {', '.join(e.flags)}")
     if e.via:
         lines.append(f"- found through: {line(e.via, 200)}")
-    lines.append(f"- {line(e.uri, 1000)}")
-    lines.append(f"- {line(e.url, 2000)}")
+    lines.append(f"- {line(e.uri, 1000)} | {line(e.url, 2000)}")
     if e.factors is not None:
         f = e.factors
         lines.append(
@@ -120,6 +114,14 @@ def evidence_block(e: Evidence, now: datetime, fence: str) -> str:
         )
     heading = f"[{' › '.join(line(h, 100) for h in e.heading)}]\n" if e.heading else ""
     return "\n".join((*lines, "", fence, f"{heading}{e.snippet}", fence))
+
+
+def _dates(e: Evidence, now: datetime) -> list[str]:
+    """When it was last changed and vouched for; of what is unchanged, or is worked off, when it began."""
+    begun = e.created_at if e.modified_at is None or e.kind in (ItemKind.WORK_ITEM, ItemKind.PULL_REQUEST) else None
+    changed = e.modified_at if e.modified_at != begun else None
+    told = (("created", begun), ("changed", changed), ("validated", e.validated_at))
+    return [f"{word} {at:%Y-%m-%d} ({ago(at, now)})" for word, at in told if at is not None] or ["undated"]
 
 
 def person_block(p: PersonPointer, now: datetime) -> str:

@@ -26,7 +26,15 @@ def _table(rows: Mapping[ItemKind, float]) -> Mapping[ItemKind, float]:
 # a work item or what was said last week; a person is known by work done. Narrow: the words of the question decide.
 _FIT: Mapping[Intent, Mapping[ItemKind, float]] = MappingProxyType(
     {
-        Intent.PROCEDURAL: _table({ItemKind.WIKI_PAGE: 1.12, ItemKind.COMMIT: 0.85, ItemKind.PULL_REQUEST: 0.92}),
+        Intent.PROCEDURAL: _table(
+            {
+                ItemKind.WIKI_PAGE: 1.12,
+                ItemKind.FILE: 1.04,
+                ItemKind.WORK_ITEM: 1.04,
+                ItemKind.COMMIT: 0.85,
+                ItemKind.PULL_REQUEST: 0.92,
+            }
+        ),
         Intent.DEFINITION: _table({ItemKind.WIKI_PAGE: 1.1, ItemKind.COMMIT: 0.85, ItemKind.PULL_REQUEST: 0.9}),
         Intent.DEICTIC: _table({ItemKind.FILE: 1.05, ItemKind.WIKI_PAGE: 1.05}),
         Intent.HISTORICAL: _table({}),
@@ -46,7 +54,7 @@ _ROLES: Mapping[Role, float] = MappingProxyType(
         Role.ASSIGNED: 0.9,
         Role.WROTE: 0.9,
         Role.DECIDED: 0.9,
-        Role.OWNS: 0.8,
+        Role.OWNS: 0.9,
         Role.VALIDATED: 0.7,
         Role.MERGED: 0.7,
         Role.ANSWERED: 0.7,
@@ -76,6 +84,8 @@ class Tuning:
     # Further chunks of the best chunk's item are shown with it when they score at least this share of it.
     merge_share: float = 0.8
     merged_chunks: int = 3
+    # Of the first items further chunks are shown as far as there is room: so many are kept.
+    kept_chunks: int = 8
 
     # --- what is left out -------------------------------------------------------------------------------------
     # Below this share of the best relevance an item says something else.
@@ -89,7 +99,7 @@ class Tuning:
 
     # --- graph ------------------------------------------------------------------------------------------------
     # Links of so many best items are followed, one hop; from a focus two.
-    expand_from: int = 6
+    expand_from: int = 10
     most_neighbours: int = 60
     # A neighbour gets this share of the relevance of what it is linked with, the rest from its own words.
     neighbour_share: float = 0.3
@@ -152,6 +162,14 @@ class Tuning:
 
     # --- people -----------------------------------------------------------------------------------------------
     role_weight: Mapping[Role, float] = field(default_factory=lambda: _ROLES)
+    # Whoever wrote a work item or opened a thread mostly asked for something: worth this share of writing.
+    asked_share: float = 0.45
+    # Looking after a page is worth this share where it is asked how, not who.
+    keeper_share: float = 0.6
+    # A deed of another time than the one asked about.
+    out_of_time: float = 0.3
+    # Each further deed on the same item adds this share of its weight.
+    second_deed: float = 0.35
     # What one did a year ago one still half knows.
     person_half_life: timedelta = 365 * _DAY
     person_floor: float = 0.25
@@ -159,6 +177,7 @@ class Tuning:
     person_items: int = 16
     most_people: int = 3
     most_receipts: int = 4
+    fewer_receipts: int = 2
     # Score at which confidence is 0.63; and the least score that makes somebody worth a pointer.
     person_scale: float = 2.0
     person_least: float = 0.25
@@ -166,8 +185,9 @@ class Tuning:
     person_share: float = 0.3
 
     # --- packing ----------------------------------------------------------------------------------------------
-    snippet_chars: int = 1400
-    short_snippet_chars: int = 320
+    # Tokens shown of an item: in full of the first two, less further down; and of the last one that just fits.
+    snippet_tokens: int = 320
+    short_snippet_tokens: int = 60
     most_pointers: int = 8
 
 

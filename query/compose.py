@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from core.access import Trim
-from core.bundle import AskerInfo, Bundle, ContextRequest, Gap, GlossaryMeaning, Intent, PersonPointer, Temporal
+from core.bundle import AskerInfo, Bundle, ContextRequest, Gap, GlossaryMeaning, Intent, PersonPointer
 from core.directory import Account
 from core.items import Source
 from core.principals import Principal
@@ -165,7 +165,7 @@ class Composer:
             sources=sources,
             synced_at=self._runs.synced_at(),
             evidence=evidence,
-            short={r.uri: text_of(r, words, self._tuning.short_snippet_chars) for r in kept},
+            short={r.uri: text_of(r, words, self._tuning.short_snippet_tokens) for r in kept},
             people=pointed,
             glossary=glossary,
             disagreements=self._disagreements(asking, kept, declared, decisions),
@@ -206,7 +206,7 @@ class Composer:
             tuning=self._tuning,
         )
         relevant = above_floor(ranked, self._tuning)
-        texts = {r.uri: text_of(r, asking.reading.question, self._tuning.snippet_chars) for r in relevant}
+        texts = {r.uri: text_of(r, asking.reading.question, self._tuning.snippet_tokens) for r in relevant}
         keep = frozenset(u for m in marked.items() for u in (m[0], m[1].by))
         return without_duplicates(relevant, texts, keep=keep | asking.focus_uris, tuning=self._tuning)
 
@@ -214,8 +214,8 @@ class Composer:
         return [
             Side(
                 row=r.row,
-                text="\n\n".join(c.text for c in sorted(r.hit.chunks, key=lambda c: c.ordinal)),
-                context=" ".join(h for c in r.hit.chunks for h in c.heading),
+                text="\n\n".join(c.text for c in sorted(r.hit.chunks[: r.hit.close], key=lambda c: c.ordinal)),
+                context=" ".join(h for c in r.hit.chunks[: r.hit.close] for h in c.heading),
             )
             for r in ranked[:_COMPARED]
         ]
@@ -266,13 +266,12 @@ class Composer:
         managers = {a.manager for a in accounts.values() if a.manager is not None} - set(accounts)
         if managers:
             accounts = {**accounts, **self._directory.accounts(sorted(managers))}
-        past = asking.reading.intent is Intent.PERSON and asking.reading.temporal is Temporal.HISTORICAL
         return people(
             topical,
             asking.edges,
             circle=Circle(accounts=accounts, asker=asking.asker.principal),
             refs=refs,
-            about_past=past,
+            reading=asking.reading,
             now=asking.now,
             tuning=self._tuning,
         )
@@ -310,7 +309,7 @@ def _unresolved(
     """What the bundle could not settle, in words that say nothing of what the asker may not read."""
     reading = asking.reading
     lines = [
-        f"The focus “{f.shown.given}” could not be resolved: there is no such thing, or not for you."
+        f"The {f.shown.given} given as focus could not be resolved: there is no such thing, or not for you."
         for f in asking.focus
         if not f.shown.resolved
     ]

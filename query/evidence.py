@@ -15,7 +15,7 @@ from core.tuning import Tuning
 from graph.records import ItemRow
 from query.interpret import Reading
 from query.rank import Ranked
-from query.snippets import flags, shown_length, snippet
+from query.snippets import flags, reads_on, snippet, tokens_shown
 from query.supersede import Mark, staleness
 
 
@@ -46,7 +46,7 @@ def evidence_of(
         _evidence(
             f"E{i + 1}",
             one,
-            text=text_of(one, words, shown_length(tuning, place=i)),
+            text=text_of(one, words, tokens_shown(tuning, place=i), whole=reads_on(i)),
             reading=reading,
             background=background,
             trim=trim,
@@ -58,9 +58,9 @@ def evidence_of(
     )
 
 
-def text_of(one: Ranked, words: str, most: int) -> str:
-    """The words shown of a hit."""
-    return snippet(one.hit.chunks, words, most)
+def text_of(one: Ranked, words: str, most: int, *, whole: bool = False) -> str:
+    """The words shown of a hit, at most about `most` tokens."""
+    return snippet(one.hit, words, most, whole=whole)
 
 
 def author_of(person: PersonRef | None) -> Author | None:
@@ -117,7 +117,7 @@ def _evidence(
     return Evidence(
         ref=ref,
         uri=row.uri,
-        part_uris=_parts(row.uri, (u for c in hit.chunks for u in c.part_uris)),
+        part_uris=_parts(row.uri, (u for c in hit.chunks[: hit.close] for u in c.part_uris)),
         source=row.source,
         kind=row.kind,
         title=row.title,

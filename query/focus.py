@@ -45,29 +45,31 @@ class FocusResolver:
 
     def resolve(self, trim: Trim, focus: Iterable[Focus]) -> tuple[Found, ...]:
         """Resolve every name given, in order, each once. Raises StoreUnavailableError."""
-        wanted: dict[str, Address] = {}
+        wanted: dict[str, tuple[str, Address]] = {}
         for one in focus:
             if one.url:
-                wanted.setdefault(one.url.strip(), parse_url(one.url))
+                wanted.setdefault(one.url.strip(), ("url", parse_url(one.url)))
             if one.file:
-                wanted.setdefault(one.file.strip(), parse_file(one.file))
+                wanted.setdefault(one.file.strip(), ("file", parse_file(one.file)))
             if one.channel:
-                wanted.setdefault(one.channel.strip(), parse_channel(one.channel))
+                wanted.setdefault(one.channel.strip(), ("channel", parse_channel(one.channel)))
             if one.item:
-                wanted.setdefault(one.item.strip(), Address(uri=uris.item_uri(one.item.strip())))
-        return tuple(self._one(trim, given, address) for given, address in wanted.items() if given)
+                wanted.setdefault(one.item.strip(), ("item", Address(uri=uris.item_uri(one.item.strip()))))
+        return tuple(self._one(trim, given, *known) for given, known in wanted.items() if given)
 
-    def _one(self, trim: Trim, given: str, address: Address) -> Found:
+    def _one(self, trim: Trim, given: str, word: str, address: Address) -> Found:
+        # An address that leads nowhere is not repeated: a bundle names nothing that its asker may not read.
+        unresolved = Found(shown=ResolvedFocus(given=word, resolved=False))
         if trim.sees_nothing:
-            return Found(shown=ResolvedFocus(given=given, resolved=False))
+            return unresolved
         if address.channel:
             container = self._channel(trim, address.channel)
             if container is None:
-                return Found(shown=ResolvedFocus(given=given, resolved=False))
+                return unresolved
             return Found(shown=ResolvedFocus(given=given, resolved=True, title=container), container=container)
         row = self._row(trim, address)
         if row is None:
-            return Found(shown=ResolvedFocus(given=given, resolved=False))
+            return unresolved
         text = self._text(trim, row) if row.kind is ItemKind.FILE else ""
         detail, words, leads = _inside(address, row, text)
         return Found(

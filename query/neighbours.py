@@ -14,6 +14,7 @@ from core.items import ItemKind, Source
 from core.tuning import Tuning
 from graph.records import ItemRow, ItemStore
 from query import focus as focused
+from query.identifiers import NameKind, names_in
 from query.retrieve import Found, Hit, Retriever, Vectors
 
 _CHANGES = (ItemKind.COMMIT, ItemKind.PULL_REQUEST)
@@ -48,7 +49,8 @@ class Neighbours:
             for step in self._behind(trim, one):
                 _keep_nearest(steps, step)
         ordered = sorted(found.hits.values(), key=lambda h: (-h.relevance, h.uri))
-        for step in self._linked(trim, ordered[: self._tuning.expand_from]):
+        seeds = ordered[: self._tuning.expand_from]
+        for step in (*self._linked(trim, seeds), *self._worked_on(trim, seeds), *self._spoken_of(trim, seeds)):
             _keep_nearest(steps, step)
         missing = [u for u in steps if u not in found.hits]
         wanted = sorted(missing, key=lambda u: (not steps[u].chain, steps[u].hops, -steps[u].seed, u))
@@ -67,8 +69,10 @@ class Neighbours:
             place = places[min(step.hops, len(places) - 1)]
             relevance = max(hit.relevance, place * (0.75 + 0.25 * min(1.0, hit.relevance)))
             return replace(hit, relevance=round(relevance, 6), via=step.path or hit.via, chain=True)
-        relevance = hit.relevance if known else (1 - share) * hit.relevance + share * min(1.0, step.seed)
-        return replace(hit, relevance=round(relevance, 6), via=hit.via if known else step.path)
+        # Never lowered: a link can only speak for an item.
+        linked = (1 - share) * hit.relevance + share * min(1.0, step.seed)
+        relevance = max(hit.relevance, linked) if known else linked
+        return replace(hit, relevance=round(relevance, 6), own=hit.relevance, via=hit.via if known else step.path)
 
     def _linked(self, trim: Trim, seeds: list[Hit]) -> list[Step]:
         by_uri = {h.uri: h for h in seeds}
@@ -81,6 +85,43 @@ class Neighbours:
             if end in by_uri and end != start:
                 seed = by_uri[end]
                 steps.append(_step(start, f"has {_named(seed.row)} as {_said(rel)}", 1, seed.relevance, chain=False))
+        return steps
+
+    def _worked_on(self, trim: Trim, seeds: list[Hit]) -> list[Step]:
+        """Files that were changed for a work item: what was done the last time."""
+        work = {h.uri: h for h in seeds if h.row.kind is ItemKind.WORK_ITEM}
+        if not work:
+            return []
+        changes: dict[str, Hit] = {}
+        for start, end, _ in self._items.links_to(trim, sorted(work)):
+            if "/commits/" in start and end in work:
+                known = changes.get(start)
+                if known is None or known.relevance < work[end].relevance:
+                    changes[start] = work[end]
+        if not changes:
+            return []
+        steps = []
+        for start, end, _ in self._items.links_from(trim, sorted(changes)):
+            if "/files/" in end:
+                seed = changes[start]
+                steps.append(_step(end, f"changed for {_named(seed.row)}", 2, seed.relevance, chain=False))
+        return steps
+
+    def _spoken_of(self, trim: Trim, seeds: list[Hit]) -> list[Step]:
+        """Files and views that the words of a hit name ("use `northwind.py` as your model")."""
+        spoken: dict[str, tuple[str, Hit]] = {}
+        for seed in seeds:
+            for name in names_in("\n".join(c.text for c in seed.chunks)):
+                if name.kind is NameKind.FILE:
+                    spoken.setdefault(name.value, (name.value, seed))
+                elif name.kind is NameKind.SYMBOL:
+                    spoken.setdefault(f"sql:{name.value}", (name.value, seed))
+        steps = []
+        for alias, rows in self._items.named(trim, list(spoken)[: self._tuning.most_neighbours]).items():
+            word, seed = spoken[alias]
+            if len({r.uri for r in rows}) == 1 and rows[0].uri != seed.uri:
+                path = f"{word} is named in {_named(seed.row)}"
+                steps.append(_step(rows[0].uri, path, 1, seed.relevance, chain=False))
         return steps
 
     def _behind(self, trim: Trim, focus: focused.Found) -> list[Step]:
@@ -133,7 +174,7 @@ class Neighbours:
 
 
 def _as_seed(row: ItemRow) -> Hit:
-    return Hit(row=row, chunks=(), dense=0.0, keyword=0.0, relevance=1.0)
+    return Hit(row=row, chunks=(), close=0, dense=0.0, keyword=0.0, relevance=1.0)
 
 
 def _step(uri: str, path: str, hops: int, seed: float, *, chain: bool) -> Step:

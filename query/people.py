@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from core.bundle import Fallback, PersonPointer, Receipt
+from core.bundle import Fallback, Intent, PersonPointer, Receipt, Temporal
 from core.directory import Account
 from core.items import ItemKind, Role
 from core.principals import Principal
@@ -18,7 +18,8 @@ from core.times import ago
 from core.tuning import Tuning
 from graph.edges import Edge
 from graph.records import ItemRow
-from query.rank import Ranked
+from query.interpret import Reading
+from query.rank import Ranked, is_closed
 
 _VERBS: Mapping[Role, str] = {
     Role.WROTE: "wrote",
@@ -37,6 +38,9 @@ _VERBS: Mapping[Role, str] = {
 }
 # Roles that last, for which the day says little.
 _STANDING = frozenset({Role.OWNS, Role.ASSIGNED})
+# Looking after a page. The page itself says most of what its keeper would, unless it is asked who knows.
+_KEEPING = frozenset({Role.OWNS, Role.VALIDATED, Role.EDITED, Role.WROTE})
+_ABOUT_KEEPERS = frozenset({Intent.PERSON, Intent.DEFINITION, Intent.SECURITY})
 
 
 @dataclass(slots=True)
@@ -63,15 +67,16 @@ def people(
     *,
     circle: Circle,
     refs: Mapping[str, str],
-    about_past: bool,
+    reading: Reading,
     now: datetime,
     tuning: Tuning,
 ) -> tuple[PersonPointer, ...]:
     """Return pointers, best first. `ranked` are readable items on the topic, `refs` the evidence refs by address.
 
-    `about_past`: it is asked who did something once, which may be somebody who has left; whom to ask never is.
+    Who did something once may have left since, and then is named with who took over; whom to ask now never has.
     """
-    standings = _standings(ranked[: tuning.person_items], edges, circle, now, tuning)
+    about_past = reading.intent is Intent.PERSON and reading.temporal is Temporal.HISTORICAL
+    standings = _standings(ranked[: tuning.person_items], edges, circle, reading, now, tuning)
     order = sorted(
         (s for s in standings if s.score >= tuning.person_least),
         key=lambda s: (not about_past and not _active(s, circle), -round(s.score, 6), s.name, s.principal or ""),
@@ -90,6 +95,7 @@ def _standings(
     ranked: Sequence[Ranked],
     edges: Mapping[str, Sequence[Edge]],
     circle: Circle,
+    reading: Reading,
     now: datetime,
     tuning: Tuning,
 ) -> list[_Standing]:
@@ -97,26 +103,28 @@ def _standings(
     best = max((r.factors.score for r in ranked), default=0.0) or 1.0
     for one in ranked:
         # The tail of the list speaks softly: the square keeps many weak items from outweighing a good one.
-        relevance = (one.factors.score / best) ** 2
-        strongest: dict[Principal, tuple[float, Edge]] = {}
+        # What links alone brought up says little of who knows the topic.
+        earned = 1.0 if one.hit.own is None or not one.hit.relevance else one.hit.own / one.hit.relevance
+        relevance = (earned * one.factors.score / best) ** 2
+        strongest: dict[Principal, tuple[float, float, Edge]] = {}
         seen: dict[Principal, set[Role]] = {}
         for edge in sorted(edges.get(one.uri, ()), key=_edge_order):
             if edge.person is None or edge.person == circle.asker or not _is_person(edge.person, circle):
                 continue
-            weight = tuning.role_weight.get(Role(edge.role), 0.2) * _recency(edge, now, tuning)
+            weight = _weight(edge, one.row, reading, tuning) * _recency(edge, one.row, reading, now, tuning)
             by_person.setdefault(edge.person, _Standing(name=edge.name, principal=edge.person))
             if Role(edge.role) in seen.setdefault(edge.person, set()):
                 continue
             seen[edge.person].add(Role(edge.role))
             known = strongest.get(edge.person)
-            # A second deed on the same item adds a little, not as much again.
+            # A second deed on the same item adds something, not as much again.
             if known is None:
-                strongest[edge.person] = (weight, edge)
-            elif weight > known[0]:
-                strongest[edge.person] = (weight + 0.25 * known[0], edge)
+                strongest[edge.person] = (weight, weight, edge)
+            elif weight > known[1]:
+                strongest[edge.person] = (weight + tuning.second_deed * known[0], weight, edge)
             else:
-                strongest[edge.person] = (known[0] + 0.25 * weight, known[1])
-        for person, (weight, edge) in strongest.items():
+                strongest[edge.person] = (known[0] + tuning.second_deed * weight, known[1], known[2])
+        for person, (weight, _, edge) in strongest.items():
             standing = by_person[person]
             standing.score += relevance * weight
             standing.deeds.append((relevance * weight, edge, one))
@@ -141,7 +149,8 @@ def _pointer(
     tuning: Tuning,
 ) -> PersonPointer:
     account = circle.accounts.get(standing.principal) if standing.principal else None
-    deeds = standing.deeds[: tuning.most_receipts]
+    # The first is told in full; of those after, enough to see why.
+    deeds = standing.deeds[: tuning.most_receipts if ref == "P1" else tuning.fewer_receipts]
     dated = [(e.at, e, r) for _, e, r in standing.deeds if e.at is not None and e.at <= now]
     last = max(dated, key=lambda d: (d[0], d[2].uri), default=None)
     active = _active(standing, circle)
@@ -156,7 +165,7 @@ def _pointer(
         why=tuple(Receipt(text=_deed(e, r.row), uri=r.uri, ref=refs.get(r.uri), at=e.at) for _, e, r in deeds),
         last_active=last[0] if last else None,
         recency=_recency_words(last[1], last[2].row, now) if last else "no dated work on this",
-        starters=_starters(deeds, now) if active else (),
+        starters=_starters(deeds[:2] if ref == "P1" else deeds[:1], now) if active else (),
         fallback=_fallback(standing, order, ranked, edges, circle, active=active),
     )
 
@@ -194,8 +203,9 @@ def _page_owner(
     ranked: Sequence[Ranked], edges: Mapping[str, Sequence[Edge]], circle: Circle, *, but: Principal | None
 ) -> Fallback | None:
     """The owner of the best page among the first few: who answers for what is written there."""
+    best = max((r.factors.score for r in ranked), default=0.0)
     for one in ranked[:6]:
-        if one.row.kind is not ItemKind.WIKI_PAGE:
+        if one.row.kind is not ItemKind.WIKI_PAGE or one.factors.score < 0.75 * best:
             continue
         owners = {e.person for e in edges.get(one.uri, ()) if e.role == Role.OWNS and e.person is not None}
         for owner in sorted(owners - {but, circle.asker}):
@@ -229,9 +239,9 @@ def _heir(gone: _Standing, others: Iterable[_Standing]) -> Fallback | None:
 def _starters(deeds: Sequence[tuple[float, Edge, Ranked]], now: datetime) -> tuple[str, ...]:
     """Ways to open the conversation, drawn from what they did."""
     lines = []
-    for _, edge, one in deeds[:2]:
+    for _, edge, one in deeds:
         when = f" on {edge.at:%Y-%m-%d}" if edge.at is not None and Role(edge.role) not in _STANDING else ""
-        verb = _VERBS.get(Role(edge.role), str(edge.role))
+        verb = _verb(edge, one.row)
         lines.append(f"Ask about {_thing(one.row)}, which they {_to_they(verb)}{when}.")
     return tuple(dict.fromkeys(lines))
 
@@ -240,13 +250,19 @@ def _to_they(verb: str) -> str:
     return {"owns": "own", "is assigned to": "are assigned to", "was mentioned in": "were mentioned in"}.get(verb, verb)
 
 
+def _verb(edge: Edge, row: ItemRow) -> str:
+    if Role(edge.role) is Role.ASSIGNED and is_closed(row):
+        return "did"
+    return _VERBS.get(Role(edge.role), str(edge.role))
+
+
 def _deed(edge: Edge, row: ItemRow) -> str:
-    return f"{_VERBS.get(Role(edge.role), str(edge.role))} {_thing(row)}"
+    return f"{_verb(edge, row)} {_thing(row)}"
 
 
 def _recency_words(edge: Edge, row: ItemRow, now: datetime) -> str:
     what = f"#{row.number}" if row.number and row.kind is ItemKind.WORK_ITEM else f"“{row.title}”"
-    verb = _VERBS.get(Role(edge.role), str(edge.role))
+    verb = _verb(edge, row)
     return f"{verb} {what} {ago(edge.at, now)}" if edge.at else f"{verb} {what}"
 
 
@@ -259,13 +275,37 @@ def _thing(row: ItemRow) -> str:
     return f"{kind.get(row.kind, 'the thread')} “{row.title}”"
 
 
-def _recency(edge: Edge, now: datetime, tuning: Tuning) -> float:
+def _weight(edge: Edge, row: ItemRow, reading: Reading, tuning: Tuning) -> float:
+    """What a deed is worth; to have written a work item is to have asked for it, and a thread often to have asked."""
+    role = Role(edge.role)
+    weight = tuning.role_weight.get(role, 0.2)
+    if role is Role.WROTE and row.kind in (ItemKind.WORK_ITEM, ItemKind.THREAD):
+        return weight * tuning.asked_share
+    if role in _KEEPING and row.kind is ItemKind.WIKI_PAGE and reading.intent not in _ABOUT_KEEPERS:
+        return weight * tuning.keeper_share
+    return weight
+
+
+def _recency(edge: Edge, row: ItemRow, reading: Reading, now: datetime, tuning: Tuning) -> float:
+    if reading.temporal is Temporal.HISTORICAL:
+        return _in_its_time(edge, reading, tuning)
     if edge.at is None:
-        return 0.6
-    if Role(edge.role) in _STANDING:
+        return 1.0 if Role(edge.role) is Role.OWNS else 0.6
+    if Role(edge.role) in _STANDING and not is_closed(row):
         return 1.0
     age = max(0.0, (now - edge.at).total_seconds()) / tuning.person_half_life.total_seconds()
     return tuning.person_floor + (1 - tuning.person_floor) * float(0.5 ** min(age, 60.0))
+
+
+def _in_its_time(edge: Edge, reading: Reading, tuning: Tuning) -> float:
+    """For a question about the past: deeds of that time count in full, whatever their age."""
+    if edge.at is None or Role(edge.role) in _STANDING:
+        return tuning.out_of_time
+    window = reading.window
+    if window is None:
+        return 1.0
+    inside = (window.start is None or edge.at >= window.start) and (window.end is None or edge.at < window.end)
+    return 1.0 if inside else tuning.out_of_time
 
 
 def _is_person(principal: Principal, circle: Circle) -> bool:

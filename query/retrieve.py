@@ -21,14 +21,20 @@ from query.interpret import Reading, words_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """An item found: its matching chunks best first, its scores on both legs (cosine; share of the best keyword
-    score), and the relevance made of them. `via` says how a linked neighbour got here; `exact`: it was named."""
+    """An item found: its chunks best first, of which the first `close` match about equally well; its scores on both
+    legs (cosine; share of the best keyword score) and the relevance made of them.
+
+    `via` says how a linked neighbour got here; `exact`: it was named; `chain`: it stands behind the focus.
+    """
 
     row: ItemRow
     chunks: tuple[Candidate, ...]
+    close: int
     dense: float
     keyword: float
     relevance: float
+    # What its own words earn, before links spoke for it; None: the same as `relevance`.
+    own: float | None = None
     via: str | None = None
     exact: bool = False
     chain: bool = False
@@ -148,10 +154,11 @@ class Retriever:
         for uri in sorted(grouped):
             scored = sorted(grouped[uri], key=lambda x: (-x[0], x[3].ordinal))
             best = scored[0][0]
-            kept = [c for s, _, _, c in scored if s >= best * self._tuning.merge_share]
+            close = sum(s >= best * self._tuning.merge_share for s, _, _, _ in scored)
             hits[uri] = Hit(
                 row=rows[uri],
-                chunks=tuple(kept[: self._tuning.merged_chunks]),
+                chunks=tuple(c for _, _, _, c in scored[: self._tuning.kept_chunks]),
+                close=min(close, self._tuning.merged_chunks),
                 dense=max(d for _, d, _, _ in scored),
                 keyword=max(k for _, _, k, _ in scored),
                 relevance=best,
@@ -177,7 +184,7 @@ def misread_words(reading: Reading, found: Found) -> list[tuple[str, str]]:
     known_tokens = {t for word in counts for t in keyword_tokens(word)}
     mended: list[tuple[str, str]] = []
     for word in dict.fromkeys(fold(w) for w in words_of(reading.question)):
-        if len(word) < 5 or not word.isalpha() or word in STOP_WORDS or word in CUE_WORDS:
+        if len(word) < 6 or not word.isalpha() or word in STOP_WORDS or word in CUE_WORDS:
             continue
         if any(t in known_tokens for t in keyword_tokens(word)):
             continue

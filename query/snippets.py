@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from core.index.port import Candidate
 from core.text.tokens import keyword_tokens
+from core.token_count import count_tokens
 from core.tuning import Tuning
 from graph.records import ItemRow
+from query.retrieve import Hit
 
 _INSTRUCTION = re.compile(
     r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:instructions?|rules|prompt|above|previous|prior)\b"
@@ -19,23 +20,26 @@ _INSTRUCTION = re.compile(
 )
 _HIDDEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]")
 GAP = "\n…\n"
+_READ_ON = 2
 
 
-def snippet(chunks: tuple[Candidate, ...], question: str, most: int) -> str:
-    """Return the text of `chunks` (best first) in their order in the item, at most `most` characters.
+def snippet(hit: Hit, question: str, most: int, *, whole: bool = False) -> str:
+    """Return the words of `hit` that matched, in their order in the item, at most about `most` tokens.
 
-    The best chunk is shown first of all: the others only get what room it leaves.
+    The best chunk comes first of all, then those that match nearly as well; with `whole` also the others, as far as
+    there is room: of the first few items one wants to read on (a how-to's steps, not only its opening).
     """
-    if not chunks:
-        return ""
-    room = most
+    chunks = hit.chunks if whole else hit.chunks[: hit.close]
+    room = float(most)
     shown: dict[int, str] = {}
     for chunk in chunks:
-        if room < 120:
+        if room < 30:
             break
-        text = cut(chunk.text.strip(), question, room)
-        shown[chunk.ordinal] = text
-        room -= len(text) + len(GAP)
+        text = chunk.text.strip()
+        # Code costs more tokens a character than prose.
+        per_token = max(1.0, len(text) / max(1, count_tokens(text)))
+        shown[chunk.ordinal] = cut(text, question, int(room * per_token))
+        room -= count_tokens(shown[chunk.ordinal]) + 2
     parts: list[str] = []
     before: int | None = None
     for ordinal in sorted(shown):
@@ -88,6 +92,12 @@ def flags(text: str, row: ItemRow, now: datetime) -> tuple[str, ...]:
     return tuple(found)
 
 
-def shown_length(tuning: Tuning, *, place: int) -> int:
-    """Characters shown of the item in this place (0 first): the first few in full, the tail shorter."""
-    return tuning.snippet_chars if place < 6 else tuning.snippet_chars * 2 // 3
+def tokens_shown(tuning: Tuning, *, place: int) -> int:
+    """Tokens shown of the item in this place (0 first): the first few in full, the tail ever shorter."""
+    share = 1.0 if place < _READ_ON else 0.7 if place < 6 else 0.33
+    return int(tuning.snippet_tokens * share)
+
+
+def reads_on(place: int) -> bool:
+    """Whether so much of the item in this place is shown as there is room for, matched or not."""
+    return place < _READ_ON

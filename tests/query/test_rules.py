@@ -68,7 +68,7 @@ def row(uri: str, **given: Any) -> ItemRow:
 
 
 def hit(uri: str, relevance: float = 0.8, **given: Any) -> Hit:
-    return Hit(row=row(uri, **given), chunks=(), dense=0.5, keyword=0.5, relevance=relevance)
+    return Hit(row=row(uri, **given), chunks=(), close=0, dense=0.5, keyword=0.5, relevance=relevance)
 
 
 def ranked(
@@ -264,7 +264,7 @@ WORK: dict[str, Any] = {"source": Source.WORK_ITEMS, "kind": ItemKind.WORK_ITEM}
 
 
 def pointed(
-    edges: list[Edge], accounts: list[DirectoryPerson], *, asker: Principal = MINA, about_past: bool = False
+    edges: list[Edge], accounts: list[DirectoryPerson], *, asker: Principal = MINA, question: str = "Who knows this?"
 ) -> list[Any]:
     by_item: dict[str, list[Edge]] = {}
     for e in edges:
@@ -276,7 +276,7 @@ def pointed(
             by_item,
             circle=Circle(accounts={a.principal: a for a in accounts}, asker=asker),
             refs={},
-            about_past=about_past,
+            reading=read_question(question, now=NOW, as_of=None, has_focus=False),
             now=NOW,
             tuning=DEFAULT,
         )
@@ -294,7 +294,7 @@ def test_who_has_left_never_leads_when_it_is_asked_whom_to_ask() -> None:
 
 def test_who_once_did_it_may_have_left_and_whoever_took_over_is_named() -> None:
     edges = [edge(IRIS, Role.CLOSED, u, 90) for u in ("1", "2", "3")] + [edge(TEO, Role.CLOSED, "3", 20)]
-    found = pointed(edges, [account(IRIS, enabled=False), account(TEO)], about_past=True)
+    found = pointed(edges, [account(IRIS, enabled=False), account(TEO)], question="Who built this in 2030?")
     assert (found[0].name, found[0].fallback.name) == ("Iris", "Teo")
 
 
