@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from core import uris
@@ -13,7 +13,7 @@ from ingestion.azure_devops import authority
 from ingestion.azure_devops.catalogue import Area, Catalogue
 from ingestion.azure_devops.identities import Identities
 from ingestion.azure_devops.links import merged, stated_links, target_of
-from ingestion.azure_devops.shapes import artifact, mapping, text_of, web, when
+from ingestion.azure_devops.shapes import artifact, mapping, text_of, web, when, wiki_artifact
 from ingestion.azure_devops.texts import markdown_of, scalar
 
 DESCRIPTION = "System.Description"
@@ -61,8 +61,12 @@ def item_of(
     organization: str,
     label_field: str,
     long_fields: frozenset[str],
+    page_at: Callable[[str, str], str | None],
 ) -> Item:
-    """Raises KeyError or ValueError where the answer lacks what every work item has."""
+    """`page_at` gives the address of a wiki page by wiki id and path.
+
+    Raises KeyError or ValueError where the answer lacks what every work item has.
+    """
     number, fields = int(row["id"]), mapping(row["fields"])
     uri = uris.work_item(catalogue.organization, number)
     created, changed = when(fields.get("System.CreatedDate")), when(fields.get("System.ChangedDate"))
@@ -100,7 +104,7 @@ def item_of(
         label=scalar(fields.get(label_field)) or area.project.label,
         contributions=_contributions(fields, said, author, identities),
         links=merged(
-            _relations(row.get("relations") or [], catalogue),
+            _relations(row.get("relations") or [], catalogue, page_at),
             stated_links("\n".join(p.text for p in parts), catalogue),
             own=uri,
         ),
@@ -173,7 +177,9 @@ def _contributions(
     return tuple(found)
 
 
-def _relations(rows: Iterable[Mapping[str, Any]], catalogue: Catalogue) -> tuple[Link, ...]:
+def _relations(
+    rows: Iterable[Mapping[str, Any]], catalogue: Catalogue, page_at: Callable[[str, str], str | None]
+) -> tuple[Link, ...]:
     found = []
     for row in rows:
         kind, url = str(row.get("rel", "")), str(row.get("url", ""))
@@ -181,6 +187,8 @@ def _relations(rows: Iterable[Mapping[str, Any]], catalogue: Catalogue) -> tuple
             continue
         # The address only: a relation can point at what a reader of this item may not see, so no title, no comment.
         to = artifact(url, catalogue.organization) or target_of(url, catalogue)
+        if to is None and (page := wiki_artifact(url)) is not None:
+            to = page_at(*page)
         if to is None and not url.lower().startswith(("http://", "https://")):
             continue
         name = str(mapping(row.get("attributes")).get("name") or "")

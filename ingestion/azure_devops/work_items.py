@@ -39,11 +39,13 @@ class WorkItemsReader:
     def __init__(self, organization: Organization) -> None:
         self._org = organization
         self._long_fields: frozenset[str] | None = None
+        self._pages: dict[tuple[str, str], str | None] = {}
 
     def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
         """Yield batches; see `ingestion.connector.Reader`."""
         catalogue = self._org.refresh()
         self._long_fields = None
+        self._pages.clear()
         state: dict[str, Any] = {"token": None, "names": {}, "again": None, "bin": None, "done": 0}
         state.update(copy.deepcopy(dict(checkpoint or {})))
         guard = Guard()
@@ -187,6 +189,7 @@ class WorkItemsReader:
             organization=self._org.settings.organization,
             label_field=self._org.settings.label_field,
             long_fields=self._long(),
+            page_at=self._page_at,
         )
         return [ItemUpserted(item)]
 
@@ -215,6 +218,16 @@ class WorkItemsReader:
             raise SourceNotFoundError("deleted for good, or not readable", where=f"work item {number}")
         at = when(insensitive(mapping(data)).get("deleteddate"))
         return [ItemDeleted(uris.work_item(self._org.name, number), at)]
+
+    def _page_at(self, wiki_id: str, path: str) -> str | None:
+        """The address of a wiki page that a link names by its path; None where there is none now."""
+        key = (wiki_id, path)
+        wiki = next((w for w in self._org.catalogue.wikis if w.id == wiki_id), None)
+        if key not in self._pages and wiki is not None and not wiki.disabled:
+            place = f"{segment(wiki.project.id)}/_apis/wiki/wikis/{segment(wiki_id)}/pages"
+            found = mapping(self._org.client.get(place, {"path": path}, lenient=True)).get("id")
+            self._pages[key] = uris.wiki_page(self._org.name, wiki_id, int(found)) if found is not None else None
+        return self._pages.get(key)
 
     def _long(self) -> frozenset[str]:
         """Reference names of the fields that hold HTML, custom ones too."""

@@ -216,11 +216,13 @@ def test_only_what_the_administrator_lists_is_read(contoso: SandboxServer) -> No
     connector.close()
 
 
-def test_nothing_is_written_to_the_home_folder(contoso: SandboxServer, tmp_path: Path) -> None:
+def test_nothing_is_written_to_the_home_folder(contoso: SandboxServer) -> None:
     connector = connect(contoso)
     connector.access()
-    folder = Path(os.environ["AZURE_DEVOPS_CACHE_DIR"]).resolve()
-    assert not (Path.home() / ".azure-devops").exists() or folder != Path.home() / ".azure-devops"
+    from azure.devops._file_cache import DEFAULT_CACHE_DIR
+
+    assert os.environ["AZURE_DEVOPS_CACHE_DIR"] == DEFAULT_CACHE_DIR
+    assert not Path(DEFAULT_CACHE_DIR).resolve().is_relative_to(Path.home() / ".azure-devops")
     connector.close()
 
 

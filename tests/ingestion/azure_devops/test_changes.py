@@ -177,7 +177,7 @@ def test_renames_moves_and_labels_reach_every_item_that_they_touch(
         store.sync(connector)
         for number, change in enumerate(changes_of_names_and_places(server), start=1):
             happen(server, **change)
-            if number % 3 == 0:
+            if number % 6 == 0:
                 store.sync(connector)
                 assert store.digests() == fresh(server).digests(), change
         connector.close()

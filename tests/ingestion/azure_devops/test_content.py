@@ -97,7 +97,7 @@ def test_links_of_work_items_lead_to_what_they_name(server: SandboxServer, crawl
                 linked += 1
                 continue
             wanted = state.lookup.ref(link.to)
-            if wanted.kind in ("work_item", "commit", "pr"):
+            if wanted.kind in ("work_item", "commit", "pr", "page", "file"):
                 assert target(state, link.to).uri in {x.to for x in item.links}, (str(ref), link.to)
                 linked += 1
     assert linked > 0

@@ -142,6 +142,12 @@ class Live:
         """A connector as a new process would make it."""
         return TeamsConnector(self.settings, labels=tuple(self.server.state.world.labels), client=self.client)
 
+    def again_with_access(self) -> TeamsConnector:
+        """A connector as a new process would make it, that has read permissions."""
+        connector = self.again()
+        connector.access()
+        return connector
+
 
 @contextmanager
 def live(

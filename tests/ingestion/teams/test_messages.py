@@ -149,7 +149,7 @@ def test_a_card_shows_its_words_facts_and_buttons_and_nothing_hidden() -> None:
         *("**Build 77** failed", "Branch: main", "By: Teo", "left", "step deploy"),
         "[View](https://ci.example/77)",
     ]
-    assert item.title == "Build 77** failed"
+    assert item.title == "Build 77 failed"
     assert [link.to for link in item.links] == ["https://ci.example/77"]
 
 
@@ -310,9 +310,7 @@ def test_the_most_sensitive_label_of_a_thread_is_its_label() -> None:
 
 def test_a_title_is_the_subject_or_the_first_line_cut_at_a_word() -> None:
     assert item_of(message(subject="  Berth\n 7 ", content="closes Friday")).title == "Berth 7"
-    assert (
-        item_of(message(content="\n\nsee [the plan](https://x.example/a_(b)) now\nmore")).title == "see the plan) now"
-    )
+    assert item_of(message(content="\n\nsee [the **plan**](https://x.example/a) now\nmore")).title == "see the plan now"
     long = item_of(message(content="word " * 60)).title
     assert long.endswith(" …")
     assert len(long) <= 92
@@ -332,7 +330,7 @@ def test_links_are_found_once_each_and_a_work_item_by_its_address() -> None:
 
 def test_a_thread_has_the_page_that_graph_names_or_the_one_that_it_would() -> None:
     assert item_of(message(webUrl="https://teams.microsoft.com/l/message/x")).url.endswith("/x")
-    made = item_of(message("1700000000001"[:1] + "700000000001")).url
+    made = item_of(message("1700000000001")).url
     assert made == (
         f"https://teams.microsoft.com/l/message/19%3Agen%40thread.tacv2/1700000000001?groupId=team-1&tenantId={TENANT}"
     )
