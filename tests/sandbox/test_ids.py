@@ -37,10 +37,10 @@ def test_a_group_descriptor_decodes_to_the_sid_that_acls_hold() -> None:
 def test_a_message_id_looks_like_a_time_and_is_its_own_in_its_channel() -> None:
     at = datetime(2026, 2, 2, 9, tzinfo=UTC)
     assert len(IDS.message("T", "C", "m", at)) == 13
-    many = [small.message(f"m{n}") for n in range(300)]  # all in one second
+    many = [small.message(f"m{n}") for n in range(3000)]  # all in one moment
     state = small.state(teams={"T": {"members": [], "channels": {"C": {"messages": many}}}})
     ids = [now.id for now in state.messages("T", "C")]
-    assert len(set(ids)) == 300
+    assert len(set(ids)) == 3000
 
 
 def test_ids_do_not_hang_on_what_else_the_world_holds() -> None:
