@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
+import select
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
@@ -45,8 +46,7 @@ class Database:
             max_size=max_size,
             name=name,
             timeout=_POOL_WAIT,
-            # A server that was restarted leaves dead connections in the pool; a caller must not meet them.
-            check=ConnectionPool.check_connection,
+            check=_check,
             open=False,
         )
 
@@ -110,6 +110,18 @@ class Database:
         if any(secret in text for secret in self._secrets):
             return f"it does not answer ({error.sqlstate or type(error).__name__})"
         return text or type(error).__name__
+
+
+def _check(connection: Connection[DictRow]) -> None:
+    """A server that was restarted leaves dead connections in the pool; a caller must not meet them.
+
+    An idle connection has nothing to say, so where its socket can be read it has ended or been told something: only
+    then it is worth a round trip to find out.
+    """
+    socket = select.poll()
+    socket.register(connection.pgconn.socket, select.POLLIN)
+    if socket.poll(0):
+        ConnectionPool.check_connection(connection)
 
 
 def clean(text: str) -> str:

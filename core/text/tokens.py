@@ -91,14 +91,15 @@ def _without_marks(text: str) -> str:
     return unicodedata.normalize("NFC", "".join(c for c in apart if not unicodedata.combining(c)))
 
 
-def _of_run(run: str) -> list[str]:
+@lru_cache(maxsize=65536)
+def _of_run(run: str) -> tuple[str, ...]:
     has_digit = any(c.isdigit() for c in run)
     if run.startswith("#") and not has_digit:
         run = run[1:]
     run = run.strip("_")
     pieces = _PIECE.findall(run)
     if not pieces:
-        return [run.casefold()] if run else []
+        return (run.casefold(),) if run else ()
     if len(pieces) == 1 and pieces[0] == run:
         return _of_word(run)
     tokens = [run.casefold()]
@@ -106,22 +107,22 @@ def _of_run(run: str) -> list[str]:
         # One letter or a digit or two of a longer name would only meet by chance; a number behind # is a name itself.
         if len(piece) >= (3 if piece[0].isdigit() else 2) or f"#{piece}" in run:
             tokens.extend(t for t in _of_word(piece) if t not in tokens)
-    return tokens
+    return tuple(tokens)
 
 
 @lru_cache(maxsize=65536)
-def _of_word(word: str) -> list[str]:
+def _of_word(word: str) -> tuple[str, ...]:
     lower = word.casefold()
     if not lower.isalpha():
-        return [lower]
+        return (lower,)
     if len(word) > 1 and _ABBREVIATION.fullmatch(word):
         if word.endswith("s"):
             lower = lower[:-1]
         # IT is not "it"; and whoever types the abbreviation in lower case still finds it by its stem.
-        return list(dict.fromkeys((lower, _stem(lower))))
+        return tuple(dict.fromkeys((lower, _stem(lower))))
     if lower in STOP_WORDS:
-        return []
-    return [_stem(lower)]
+        return ()
+    return (_stem(lower),)
 
 
 def _stem(word: str) -> str:

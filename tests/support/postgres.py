@@ -56,7 +56,7 @@ class PostgresServer:
     def cut_connections(self) -> None:
         """End every session but the administrator's, as a restart of the server would."""
         self._admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
             "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
         )
 
