@@ -13,7 +13,7 @@ from core.items import Source
 from core.text.decode import NotText, decode
 from ingestion.azure_devops.addresses import grouped
 from ingestion.azure_devops.catalogue import Catalogue, Repo
-from ingestion.azure_devops.commits import commit_item, new_commits
+from ingestion.azure_devops.commits import commit_item, new_commits, touched_since
 from ingestion.azure_devops.file_item import file_item
 from ingestion.azure_devops.git import GitRepo, old_tree
 from ingestion.azure_devops.guard import Guard, Troubles
@@ -177,7 +177,8 @@ class CodeReader:
             lost.append(repo.name)
             before = {}
         again = own["names"] != names
-        todo = sorted(p for p in tree if again or before.get(p) != tree[p])
+        touched = touched_since(git, own["head"], head)
+        todo = sorted(p for p in tree if again or before.get(p) != tree[p] or p in touched)
         step = {"head": head, "names": names}
         if mapping(own["todo"]).get("to") == step:
             todo = [p for p in todo if p > own["todo"]["after"]]

@@ -21,6 +21,7 @@ MAX_FILES = 100
 _MERGED = re.compile(r"^Merged PR (\d+)\b")
 # A merge brings commits in between older ones. After this many known pages in a row there are no more new ones.
 _KNOWN_PAGES = 5
+_MOST_COMPARED = 200
 
 
 def commit_item(
@@ -101,6 +102,26 @@ def new_commits(
         quiet = 0 if fresh else quiet + 1
         if quiet >= _KNOWN_PAGES:
             return
+
+
+def touched_since(git: GitRepo, old: str | None, new: str) -> set[str]:
+    """Paths that commits since `old` touched, though they may be again what they were; those of the newest commits.
+
+    Comparing trees finds what is different; this finds what has a newer author and date all the same.
+    """
+    if old is None or old == new:
+        return set()
+    found: set[str] = set()
+    seen = 0
+    for rows in new_commits(git, old, new):
+        for _, row in rows:
+            seen += 1
+            if seen > _MOST_COMPARED:
+                return found
+            found |= {c.path for c in git.changes(str(row["commitId"]).lower())}
+        if not rows:
+            return found
+    return found
 
 
 def _known(git: GitRepo, old: str | None) -> Iterator[set[str]]:

@@ -17,6 +17,7 @@ from ingestion.azure_devops import authority
 from ingestion.azure_devops.addresses import grouped
 from ingestion.azure_devops.catalogue import Catalogue, Wiki
 from ingestion.azure_devops.client import segment
+from ingestion.azure_devops.commits import touched_since
 from ingestion.azure_devops.git import GitRepo, old_tree
 from ingestion.azure_devops.guard import Guard, Troubles
 from ingestion.azure_devops.history import history_of
@@ -166,6 +167,7 @@ class WikisReader:
     def _stale(self, reading: _Reading, own: dict[str, Any], names: str, current: dict[str, Any]) -> list[int]:
         """Ids of the pages that must be read again, ascending."""
         before = old_tree(reading.repo, own["head"]) if own["names"] == names else None
+        touched = touched_since(reading.repo, own["head"], reading.head) if before is not None else set()
         found = set()
         for number, path in reading.pages.items():
             file = _file_of(reading, path)
@@ -173,6 +175,7 @@ class WikisReader:
                 before is None
                 or own["pages"].get(str(number)) != current[str(number)]
                 or before.get(file) != reading.tree.get(file)
+                or file in touched
             ):
                 found.add(number)
         return sorted(found)
