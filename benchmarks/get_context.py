@@ -1,6 +1,6 @@
 """Where the time of a warm get_context over HTTP goes, in one run over the demo world's golden questions.
 
-    .venv/bin/python benchmarks/get_context.py [--world DIR] [--rounds N] [--json]
+    .venv/bin/python benchmarks/get_context.py [--world DIR] [--data DIR] [--rounds N] [--json]
 
 The client, the API and the embedded stores share one process and machine. Every step is timed by its own clock, less
 the steps inside it, so the shares add up to the whole. Shares and ratios can be compared between machines, times can't.
@@ -29,7 +29,7 @@ import httpx
 import psycopg
 
 import query.api.app
-import query.engine
+import query.compose
 from context_engine.commands.target import DEMO_WORLD
 from context_engine.embedded import EmbeddedEngine
 from context_engine.evaluate import request_body
@@ -102,7 +102,7 @@ def watch(engine: EmbeddedEngine) -> Spans:
     spans.watch(services.verifier, "verify", "identity")
     spans.watch(services.resolver, "resolve", "identity")
     spans.watch(services.engine, "get_context", "ranking")
-    spans.watch(query.engine, "pack", "packing")
+    spans.watch(query.compose, "pack", "packing")
     spans.watch(query.api.app, "render_markdown", "rendering")
     return spans
 
@@ -191,11 +191,12 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--world", type=Path, default=DEMO_WORLD)
+    parser.add_argument("--data", type=Path, help="where to ingest to, kept (default: a folder that is removed)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="context-engine-benchmark-") as data:
-        result = measure(options.world, Path(data), options.rounds)
+        result = measure(options.world, options.data or Path(data), options.rounds)
     if options.json:
         json.dump(result, sys.stdout)
     else:
