@@ -41,8 +41,8 @@ def _lines(node: Any, depth: int) -> Iterator[str]:
 def _object(node: Mapping[str, Any], depth: int) -> Iterator[str]:
     kind = str(node.get("type") or node.get("@type") or "")
     if kind == "RichTextBlock":
-        # Runs of one line.
-        yield "".join(line for run in _list(node.get("inlines")) for line in _lines(run, depth + 1))
+        runs = (run.get("text") if isinstance(run, Mapping) else run for run in _list(node.get("inlines")))
+        yield "".join(run for run in runs if isinstance(run, str)).strip()
         return
     target = _target(node)
     label = node.get("title") or node.get("name")

@@ -124,7 +124,7 @@ def _title(messages: Sequence[_Message]) -> str:
         return subject
     texts = [m.words.own for m in messages[:1]] + [m.words.all for m in messages]
     line = next((" ".join(x.split()) for text in texts for x in text.splitlines() if x.strip()), "")
-    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", line).strip("*_#> ")
+    plain = re.sub(r"\*\*|~~", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", line)).strip("*_#> ")
     if len(plain) <= TITLE_CHARACTERS:
         return plain
     return plain[:TITLE_CHARACTERS].rsplit(" ", 1)[0] + " …"

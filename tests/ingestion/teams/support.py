@@ -224,6 +224,10 @@ class Kept:
                 return
             self.take(batch)
 
+    def digests(self) -> dict[str, str]:
+        """What can be compared at a glance."""
+        return {uri: item.digest for uri, item in sorted(self.items.items())}
+
     def only(self) -> Item:
         """The one item there is."""
         (item,) = self.items.values()

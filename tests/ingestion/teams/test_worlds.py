@@ -107,7 +107,7 @@ def test_after_every_event_items_and_readers_are_those_of_the_world(world: Live)
         _assert_access_is_the_worlds(kept, snapshot, world)
     fresh = Kept()
     fresh.sync(world.again())
-    assert {u: i.digest for u, i in fresh.items.items()} == {u: i.digest for u, i in kept.items.items()}
+    assert fresh.digests() == kept.digests()
 
 
 def test_the_directory_is_that_of_the_world(world: Live) -> None:
