@@ -211,6 +211,8 @@ def test_a_fork_of_the_owner_that_ends_takes_nothing_with_it(data: Path) -> None
     process.stdin.close()
     assert process.stdout.readline().strip() == "forked"
     psycopg.connect(dsn).close()
+    with pytest.raises(ConfigError, match=f"in use by process {process.pid}"):
+        EmbeddedPostgres(data).start()
     process.kill()
     process.wait()
 
