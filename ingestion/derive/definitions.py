@@ -143,7 +143,7 @@ def _fits(short: str, long: str) -> bool:
 def _trim_long(text: str) -> str:
     """Cut a captured long form where the definition ends: at a comma, a dash, or a clause that goes on."""
     cut = re.split(
-        r",|\s[–—-]\s|\s(?:and\s+(?:is|are|we|it|not)|which|that|here|in\s+this|when|because|niet|die|dat)\b",
+        r",|\s[–—-]\s|\s(?:and\s+(?:is|are|we|it|not)|which|that|here|there|in\s+(?:this|our|their)|when|because|niet|die|dat)\b",
         text,
     )[0]
     words = cut.strip().split()
