@@ -5,12 +5,14 @@
 #   PIP_EXTRA_ARGS   more arguments for pip install
 #   WORLD            a world's folder for demo, serve and eval (default: the demo company)
 #   TESTS            what `make test` runs (default: everything)
+#   TEST_PROCESSES   how many processes share the tests (0: this one alone, for a debugger)
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := core graph ingestion query context_engine
 TESTS ?=
+TEST_PROCESSES ?= 2
 ENGINE := $(BIN)/context-engine
 ON_WORLD := $(if $(WORLD),--world '$(WORLD)')
 
@@ -35,7 +37,7 @@ eval: setup ## Ask the golden questions
 	@$(ENGINE) eval $(ON_WORLD)
 
 test: setup-dev ## Run all tests
-	@$(BIN)/python -m pytest -q $(TESTS)
+	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadfile $(TESTS)
 
 check: setup-dev ## Lint, formatting, types, import contracts
 	@$(BIN)/ruff check .
