@@ -111,6 +111,13 @@ def test_an_unknown_kind_names_nobody_and_is_counted_once() -> None:
     assert repo_scope(snapshot.scopes).acl.gates[1].layers[0].allow == {user(IRIS)}
 
 
+def test_a_deny_that_names_we_do_not_know_whom_shuts_the_node_and_what_lies_behind_it() -> None:
+    unknown = "Microsoft.TeamFoundation.ServiceIdentity;build:1"
+    with organization(open_table({claims(IRIS): (2, 0), unknown: (0, 2)})) as connector:
+        rule = repo_scope(connector.access().scopes).acl
+    assert not rule.permits(frozenset({user(IRIS), BASIC}))
+
+
 def test_an_identity_that_comes_back_as_a_hole_is_nobody_if_it_is_a_person_and_known_by_its_sid_if_a_group() -> None:
     stranger = claims("10000000-0000-4000-8000-0000000000ff")
     with organization(open_table({stranger: (2, 0), GROUP: (2, 0), ENTRA_GROUP: (2, 0)})) as connector:
