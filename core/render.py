@@ -133,7 +133,7 @@ def person_block(p: PersonPointer, now: datetime) -> str:
     for receipt in p.why:
         where = f"[{receipt.ref}]" if receipt.ref else line(receipt.uri, 1000)
         when = f", {ago(receipt.at, now)}" if receipt.at is not None else ""
-        lines.append(f"- because they {line(receipt.text, 200)}{when} {where}")
+        lines.append(f"- why: {line(receipt.text, 200)}{when} {where}")
     lines += [f"- to start: {line(s, 260)}" for s in p.starters]
     if p.fallback is not None:
         lead = "if they can't" if p.active else "took over"

@@ -66,7 +66,7 @@ def _values_differ(
     why = None
     for x in ours:
         for y in theirs:
-            if x.dimension != y.dimension or x.value == y.value:
+            if x.denied or y.denied or x.dimension != y.dimension or x.value == y.value:
                 continue
             common = x.words & y.words
             if len(common) < tuning.same_subject_words or not common & asked:
@@ -85,7 +85,8 @@ def _values_differ(
 
 def _states(side: Sequence[Statement], value: Statement, tuning: Tuning) -> bool:
     return any(
-        s.dimension == value.dimension
+        not s.denied
+        and s.dimension == value.dimension
         and s.value == value.value
         and len(s.words & value.words) >= tuning.same_subject_words
         for s in side

@@ -40,6 +40,7 @@ _VERBS: Mapping[Role, str] = {
 _STANDING = frozenset({Role.OWNS, Role.ASSIGNED})
 # Looking after a page. The page itself says most of what its keeper would, unless it is asked who knows.
 _KEEPING = frozenset({Role.OWNS, Role.VALIDATED, Role.EDITED, Role.WROTE})
+_MOST_OF_TITLE = 70
 _ABOUT_KEEPERS = frozenset({Intent.PERSON, Intent.DEFINITION, Intent.SECURITY})
 
 
@@ -261,26 +262,33 @@ def _deed(edge: Edge, row: ItemRow) -> str:
 
 
 def _recency_words(edge: Edge, row: ItemRow, now: datetime) -> str:
-    what = f"#{row.number}" if row.number and row.kind is ItemKind.WORK_ITEM else f"“{row.title}”"
+    what = f"#{row.number}" if row.number and row.kind is ItemKind.WORK_ITEM else f"“{_title(row)}”"
     verb = _verb(edge, row)
     return f"{verb} {what} {ago(edge.at, now)}" if edge.at else f"{verb} {what}"
 
 
+def _title(row: ItemRow) -> str:
+    return row.title if len(row.title) <= _MOST_OF_TITLE else row.title[:_MOST_OF_TITLE].rsplit(" ", 1)[0] + " …"
+
+
 def _thing(row: ItemRow) -> str:
     if row.kind is ItemKind.WORK_ITEM and row.number:
-        return f"#{row.number} “{row.title}”"
+        return f"#{row.number} “{_title(row)}”"
     if row.kind is ItemKind.PULL_REQUEST and row.number:
-        return f"pull request {row.number} “{row.title}”"
+        return f"pull request {row.number} “{_title(row)}”"
     kind = {ItemKind.WIKI_PAGE: "the page", ItemKind.FILE: "the file", ItemKind.COMMIT: "the commit"}
-    return f"{kind.get(row.kind, 'the thread')} “{row.title}”"
+    return f"{kind.get(row.kind, 'the thread')} “{_title(row)}”"
 
 
 def _weight(edge: Edge, row: ItemRow, reading: Reading, tuning: Tuning) -> float:
-    """What a deed is worth; to have written a work item is to have asked for it, and a thread often to have asked."""
+    """What a deed is worth: to have written a work item is to have asked for it, a thread with a question likewise."""
     role = Role(edge.role)
     weight = tuning.role_weight.get(role, 0.2)
-    if role is Role.WROTE and row.kind in (ItemKind.WORK_ITEM, ItemKind.THREAD):
+    asked = row.kind is ItemKind.WORK_ITEM or (row.kind is ItemKind.THREAD and "?" in row.title)
+    if role is Role.WROTE and asked:
         return weight * tuning.asked_share
+    if role is Role.ANSWERED and not asked:
+        return tuning.role_weight.get(Role.COMMENTED, 0.2)  # nothing was asked: a remark
     if role in _KEEPING and row.kind is ItemKind.WIKI_PAGE and reading.intent not in _ABOUT_KEEPERS:
         return weight * tuning.keeper_share
     return weight

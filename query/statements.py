@@ -74,17 +74,24 @@ _SETTING = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[\"“(*_A-Z0-9])|\n+|\s\|\s")
 _WORDS_AROUND = 12
+# Stands right before a value that no longer holds.
+_DENIAL = re.compile(
+    r"(?:\bnot|\bno longer|\binstead of|\brather than|\breplaces?|\bwas|\bwere|\bused to be|"
+    r"\bniet|\bniet langer|\bin plaats van|\bvervangt|\bwaren)(?: (?:the|de|het|at|op|a|een|old|oude|only|meer))*\s*$"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A value for a subject: `words` are the stems beside it, `value` in the dimension's base unit."""
+    """A value for a subject: `words` are the stems beside it, `value` in the dimension's base unit. `denied`: the text
+    says that it is not so, or no longer ("15 m/s, not 18 m/s")."""
 
     words: frozenset[str]
     dimension: str
     value: float
     said: str
     sentence: str
+    denied: bool = False
 
 
 def statements(text: str, context: str = "") -> tuple[Statement, ...]:
@@ -132,7 +139,8 @@ def _statement(sentence: str, match: re.Match[str], dimension: str, value: float
     words = _subject(" ".join((*before, *after)))
     if len(words) < 3:
         words |= extra
-    return Statement(words, dimension, value, match[0].strip(), sentence)
+    denied = bool(_DENIAL.search(fold(sentence[: match.start()])))
+    return Statement(words, dimension, value, match[0].strip(), sentence, denied)
 
 
 def _subject(text: str) -> frozenset[str]:

@@ -382,3 +382,8 @@ def test_other_numbers_are_no_time(text: str) -> None:
 def test_every_intent_has_its_weights() -> None:
     assert set(DEFAULT.fit) == set(Intent)
     assert set(DEFAULT.role_weight) == set(Role)
+
+
+def test_a_value_that_a_text_denies_is_none_that_it_states() -> None:
+    found = statements("The STS cranes stop at a wind speed of 15 m/s, not 18 m/s.")
+    assert [(s.value, s.denied) for s in found] == [(15, False), (18, True)]
