@@ -57,6 +57,14 @@ class Decision:
     words: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Sentences that announce a decision, and those that say outright that something is replaced."""
+
+    decides: tuple[str, ...]
+    replaces: tuple[str, ...]
+
+
 def later_decisions(
     sides: Sequence[Side], *, question: str, links: Collection[tuple[str, str]], tuning: Tuning
 ) -> tuple[Decision, ...]:
@@ -65,16 +73,21 @@ def later_decisions(
     `links` are (from, to) pairs that the asker may read.
     """
     asked = frozenset(keyword_tokens(question))
+    told = {s.row.uri: t for s in sides if s.row.kind in _CHANGES_MIND and (t := _told(s)) is not None}
+    if not told:
+        return ()
     rare = rare_words(sides)
     found = []
     for old in sides:
         if old.row.kind is not ItemKind.WIKI_PAGE:
             continue
+        standing = subject_words(f"{old.row.title} {old.context} {old.text}")
         candidates = []
         for new in sides:
-            if new.row.uri == old.row.uri or new.row.kind not in _CHANGES_MIND or not younger(new.row, old.row):
+            if new.row.uri == old.row.uri or new.row.uri not in told or not younger(new.row, old.row):
                 continue
-            decision = _decided(old, new, asked, rare, (new.row.uri, old.row.uri) in links)
+            linked = (new.row.uri, old.row.uri) in links
+            decision = _decided(old, standing, new, told[new.row.uri], rare, asked, linked)
             # A page may replace a page by saying so; talk of the same subject in another page is no decision.
             if decision is not None and (decision.confidence >= NAMED_CONFIDENCE or new.row.kind is ItemKind.THREAD):
                 candidates.append(decision)
@@ -104,22 +117,34 @@ def lesser(new: ItemRow, old: ItemRow, tuning: Tuning) -> bool:
     return position(str(new.authority), order) > position(str(old.authority), order)
 
 
-def _decided(old: Side, new: Side, asked: frozenset[str], rare: frozenset[str], linked: bool) -> Decision | None:
+def _told(new: Side) -> _Told | None:
+    """The sentences of a text that decide or replace something; None where there are none."""
     # A question decides nothing.
     lines = [x for x in (new.row.title, *sentences(new.text)) if not x.rstrip().endswith("?")]
     folded = [fold(x) for x in lines]
-    decides = [i for i, x in enumerate(folded) if _DECIDES.search(x)]
-    replaces = [i for i, x in enumerate(folded) if _REPLACES.search(x)]
-    for i in replaces:
-        if _names(folded[i], old.row) or (linked and not _names_another(folded[i])):
-            words = lines[decides[0]] if decides and lines[decides[0]] != new.row.title else lines[i]
-            return Decision(old=old.row.uri, new=new.row.uri, confidence=NAMED_CONFIDENCE, words=words)
-    standing = subject_words(f"{old.row.title} {old.context} {old.text}")
+    decides = tuple(x for x, y in zip(lines, folded, strict=True) if _DECIDES.search(y))
+    replaces = tuple(x for x, y in zip(lines, folded, strict=True) if _REPLACES.search(y))
+    return _Told(decides, replaces) if decides or replaces else None
+
+
+def _decided(
+    old: Side,
+    standing: frozenset[str],
+    new: Side,
+    told: _Told,
+    rare: frozenset[str],
+    asked: frozenset[str],
+    linked: bool,
+) -> Decision | None:
+    for sentence in told.replaces:
+        if _names(fold(sentence), old.row) or (linked and not _names_another(fold(sentence))):
+            said = next((x for x in told.decides if x != new.row.title), sentence)
+            return Decision(old=old.row.uri, new=new.row.uri, confidence=NAMED_CONFIDENCE, words=said)
     best: tuple[int, str] | None = None
-    for i in decides:
-        common = subject_words(lines[i]) & standing
+    for sentence in told.decides:
+        common = subject_words(sentence) & standing
         if len(common) >= 3 and common & asked and common & rare and (best is None or len(common) > best[0]):
-            best = (len(common), lines[i])
+            best = (len(common), sentence)
     if best is None:
         return None
     return Decision(old=old.row.uri, new=new.row.uri, confidence=SUBJECT_CONFIDENCE, words=best[1])

@@ -20,6 +20,8 @@ from query.retrieve import Found, Hit, Retriever, Vectors
 _CHANGES = (ItemKind.COMMIT, ItemKind.PULL_REQUEST)
 # Changes of a file that are followed, newest first.
 _MOST_CHANGES = 8
+# Chunks of a hit that are read for names.
+_READ = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +113,7 @@ class Neighbours:
         """Files and views that the words of a hit name ("use `northwind.py` as your model")."""
         spoken: dict[str, tuple[str, Hit]] = {}
         for seed in seeds:
-            for name in names_in("\n".join(c.text for c in seed.chunks)):
+            for name in names_in("\n".join(c.text for c in seed.chunks[:_READ])):
                 if name.kind is NameKind.FILE:
                     spoken.setdefault(name.value, (name.value, seed))
                 elif name.kind is NameKind.SYMBOL:

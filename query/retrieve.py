@@ -18,6 +18,9 @@ from graph.records import ItemRow, ItemStore
 from query.cues import CUE_WORDS
 from query.interpret import Reading, words_of
 
+# Shorter words have too many neighbours to be read as slips.
+_LEAST_MENDED = 6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
@@ -178,16 +181,25 @@ def misread_words(reading: Reading, found: Found) -> list[tuple[str, str]]:
 
     The vocabulary is that of the hits, all of which the asker may read.
     """
+    texts = [_text_of(found.hits[uri]) for uri in sorted(found.hits)]
+    whole = "\n".join(texts)
+    missing = [
+        word
+        for word in dict.fromkeys(fold(w) for w in words_of(reading.question))
+        if len(word) >= _LEAST_MENDED
+        and word.isalpha()
+        and word not in STOP_WORDS
+        and word not in CUE_WORDS
+        # Its stem stands somewhere: it is spelt as others spell it.
+        and not any(token in whole for token in keyword_tokens(word))
+    ]
+    if not missing:
+        return []
     counts: Counter[str] = Counter()
-    for uri in sorted(found.hits):
-        counts.update({fold(w) for w in words_of(_raw_text(found.hits[uri])) if len(w) > 3 and w.isalpha()})
-    known_tokens = {t for word in counts for t in keyword_tokens(word)}
+    for text in texts:
+        counts.update({w for w in re.findall(r"[^\W\d_]+", text) if len(w) >= _LEAST_MENDED - 2})
     mended: list[tuple[str, str]] = []
-    for word in dict.fromkeys(fold(w) for w in words_of(reading.question)):
-        if len(word) < 6 or not word.isalpha() or word in STOP_WORDS or word in CUE_WORDS:
-            continue
-        if any(t in known_tokens for t in keyword_tokens(word)):
-            continue
+    for word in missing:
         near = [(-n, w) for w, n in counts.items() if abs(len(w) - len(word)) <= 2 and _one_slip(word, w)]
         if near:
             mended.append((word, min(near)[1]))
