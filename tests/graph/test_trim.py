@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from itertools import count
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from psycopg import Connection
+from psycopg.rows import DictRow
 
+import graph.scopes
 from core.access import Gate, Layer, Scope, ScopeAcl, ScopeId
 from core.clock import FixedClock
 from core.errors import InvariantError
@@ -80,11 +81,6 @@ def naive_permits(acl: ScopeAcl, mine: frozenset[Principal]) -> bool:
 @pytest.fixture
 def scopes(ingest_db: Database) -> ScopeStore:
     return scope_store(ingest_db)
-
-
-@pytest.fixture
-def runs() -> Iterator[int]:
-    return count()
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -160,6 +156,27 @@ def test_a_revocation_by_another_process_is_obeyed_too(ingest_db: Database, quer
     assert reader.trim_for(asking(IRIS)).readable == {"s"}
     writer.apply("wikis", [scope("s", allow(TEO))], complete=True, at=NOW)
     assert reader.trim_for(asking(IRIS)).readable == frozenset()
+
+
+def test_a_trim_is_what_held_at_one_moment_and_the_next_one_obeys_what_came_meanwhile(
+    ingest_db: Database, query_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, reader = scope_store(ingest_db), scope_store(query_db)
+    writer.apply("wikis", [scope("a", allow(IRIS)), scope("b", allow(TEO))], complete=True, at=NOW)
+    writer.touch("wikis", NOW)
+    epoch = writer.epoch()
+    read = graph.scopes.unresolved_in
+
+    def interrupted(connection: Connection[DictRow]) -> frozenset[Principal]:
+        found = read(connection)
+        writer.apply("wikis", [scope("a", allow(TEO)), scope("b", allow(IRIS))], complete=True, at=NOW)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr("graph.scopes.unresolved_in", interrupted)
+        trim = reader.trim_for(asking(IRIS))
+    assert (trim.epoch, trim.readable) == (epoch, {"a"})
+    assert reader.trim_for(asking(IRIS)).readable == {"b"}
 
 
 def test_a_membership_that_ends_is_obeyed_by_the_very_next_question(ingest_db: Database, scopes: ScopeStore) -> None:
