@@ -134,12 +134,14 @@ class Composer:
         hits = gathered.hits
         self._load_edges(asking, list(hits))
         links_in, links = self._links(asking, hits)
-        declared = marks(gathered.supersessions)
+        # Both ends are among the hits unless one of them did not exist yet at the time asked about.
+        declared = marks(r for r in gathered.supersessions if asking.reading.as_of is None or r.new_uri in hits)
         first = self._ranked(asking, hits, declared, links_in)
         decisions = self._decisions(asking, first, links)
         marked = {**{d.old: Mark(by=d.new, kind="mined", confidence=d.confidence) for d in decisions}, **declared}
         order = self._ranked(asking, hits, marked, links_in) if decisions else first
         kept = with_diversity(order, asking.reading, self._tuning)[: self._tuning.most_items]
+        by_uri = {r.uri: r for r in kept}
         words = f"{asking.reading.question} {asking.focus_words}"
         evidence = evidence_of(
             kept,
@@ -165,7 +167,7 @@ class Composer:
             sources=sources,
             synced_at=self._runs.synced_at(),
             evidence=evidence,
-            short={r.uri: text_of(r, words, self._tuning.short_snippet_tokens) for r in kept},
+            shorter=lambda uri: text_of(by_uri[uri], words, self._tuning.short_snippet_tokens),
             people=pointed,
             glossary=glossary,
             disagreements=self._disagreements(asking, kept, declared, decisions),
@@ -206,7 +208,7 @@ class Composer:
             tuning=self._tuning,
         )
         relevant = above_floor(ranked, self._tuning)
-        texts = {r.uri: text_of(r, asking.reading.question, self._tuning.snippet_tokens) for r in relevant}
+        texts = {r.uri: r.hit.chunks[0].text if r.hit.chunks else "" for r in relevant}
         keep = frozenset(u for m in marked.items() for u in (m[0], m[1].by))
         return without_duplicates(relevant, texts, keep=keep | asking.focus_uris, tuning=self._tuning)
 

@@ -7,7 +7,7 @@ if it is evidence, may come in with a shorter quotation. So more budget never re
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -42,7 +42,7 @@ _HEADINGS = "## Meanings\n\n## Evidence\n\n## May disagree\n\n## People to ask\n
 class Draft:
     """Everything found, before the budget: lists stand best first, evidence carries its final refs.
 
-    `short` holds shorter quotations by address, for the last one that fits.
+    `shorter` gives a shorter quotation of an item by its address, for the last one that fits.
     """
 
     question: str
@@ -52,7 +52,7 @@ class Draft:
     sources: tuple[Source, ...]
     synced_at: Mapping[Source, datetime]
     evidence: tuple[Evidence, ...]
-    short: Mapping[str, str]
+    shorter: Callable[[str], str]
     people: tuple[PersonPointer, ...]
     glossary: tuple[GlossaryMeaning, ...]
     disagreements: tuple[Disagreement, ...]
@@ -124,8 +124,8 @@ def _cost(unit: Unit, draft: Draft, evidence: Sequence[Evidence]) -> int:
 def _shortened(unit: Unit, draft: Draft) -> Evidence | None:
     if not isinstance(unit, Evidence):
         return None
-    short = draft.short.get(unit.uri)
-    return unit.model_copy(update={"snippet": short}) if short is not None and short != unit.snippet else None
+    short = draft.shorter(unit.uri)
+    return unit.model_copy(update={"snippet": short}) if short != unit.snippet else None
 
 
 def _with_refs(people: Sequence[PersonPointer], evidence: Sequence[Evidence]) -> list[PersonPointer]:

@@ -80,14 +80,16 @@ def cut(text: str, question: str, most: int) -> str:
     return ("" if start == 0 else "…\n") + body + ("" if end == len(pieces) - 1 else "\n…")
 
 
-def flags(text: str, row: ItemRow, now: datetime) -> tuple[str, ...]:
-    """What a reader should be warned of in a quoted text or its dates."""
+def flags(text: str, row: ItemRow, now: datetime | None) -> tuple[str, ...]:
+    """What a reader should be warned of in a quoted text, and in its dates as seen from `now` (None: not judged)."""
     found = []
     if _INSTRUCTION.search(f"{row.title}\n{text}"):
         found.append("instruction_like")
     if _HIDDEN.search(text):
         found.append("hidden_text")
-    if any(t is not None and (t - now).total_seconds() > 86400 for t in (row.created_at, row.modified_at)):
+    if now is not None and any(
+        t is not None and (t - now).total_seconds() > 86400 for t in (row.created_at, row.modified_at)
+    ):
         found.append("date_in_future")
     return tuple(found)
 

@@ -12,6 +12,7 @@ from core.times import ago
 from core.tuning import Tuning
 from graph.records import ItemRow
 from graph.supersession import Supersession
+from query.interpret import Reading
 from query.rank import is_closed, moment
 
 _DECLARED = "declared"
@@ -64,7 +65,7 @@ def outdated(rows: Iterable[ItemRow], marked: Mapping[str, Mark]) -> frozenset[s
 
 
 def staleness(
-    row: ItemRow, *, mark: Mark | None, successor: ItemRow | None, now: datetime, intent: Intent, tuning: Tuning
+    row: ItemRow, *, mark: Mark | None, successor: ItemRow | None, now: datetime, reading: Reading, tuning: Tuning
 ) -> str | None:
     """A warning in words where there is a reason for one, else None."""
     reasons = []
@@ -79,10 +80,16 @@ def staleness(
         if row.kind is ItemKind.WIKI_PAGE:
             vouched = "last validated" if row.validated_at is not None else "never validated, last changed"
             reasons.append(f"{vouched} {ago(at, now)} ({at:%Y-%m-%d})")
-        elif row.source is Source.TEAMS and now - at > tuning.stale_chat_after and intent is not Intent.HISTORICAL:
+        elif (
+            row.source is Source.TEAMS
+            and now - at > tuning.stale_chat_after
+            and reading.intent is not Intent.HISTORICAL
+        ):
             reasons.append(f"said {ago(at, now)} ({at:%Y-%m-%d})")
         elif row.kind is ItemKind.WORK_ITEM and not is_closed(row):
             reasons.append(f"open, but last touched {ago(at, now)} ({at:%Y-%m-%d})")
+    if row.modified_at is not None and reading.as_of is not None and row.modified_at > reading.as_of:
+        reasons.append(f"changed since the time asked about ({row.modified_at:%Y-%m-%d}): it may have read otherwise")
     if not reasons:
         return None
     text = "; ".join(reasons)

@@ -79,7 +79,7 @@ def draft(texts: list[str], *, people: int = 0, title: str = "Fuel plan", intent
         sources=tuple(Source),
         synced_at={Source.WIKIS: NOW},
         evidence=found,
-        short={e.uri: e.snippet[:80] for e in found},
+        shorter=lambda uri: next(e.snippet for e in found if e.uri == uri)[:80],
         people=tuple(person(n) for n in range(1, people + 1)),
         glossary=(
             GlossaryMeaning(
