@@ -81,6 +81,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def http(_: Request, error: HTTPException) -> JSONResponse:
+        if error.status_code == 400:  # how the framework calls a body that can't be parsed
+            return problem(422, "invalid-input", "The request body is not valid JSON in UTF-8")
         return problem(error.status_code, "http", str(error.detail), headers=dict(error.headers or {}))
 
     @app.exception_handler(Exception)

@@ -76,14 +76,12 @@ def test_a_focus_that_is_hidden_and_one_that_does_not_exist_get_the_same_answer(
         hidden = references.target(state, f"work_item:{numbers[0]}").uri
         missing = hidden.rsplit("/", 1)[0] + "/99999999"
         answers = [live.ask(asker, {"question": "what is this?", "focus": {"item": uri}}) for uri in (hidden, missing)]
-        readings = [a["interpreted_as"] for a in answers]
-        for reading, uri in zip(readings, (hidden, missing), strict=True):
-            (focus,) = reading["focus"]
+        for answer in answers:
+            (focus,) = answer["interpreted_as"]["focus"]
             assert focus["resolved"] is False
             assert focus["uri"] is None
             assert focus["title"] is None
-            assert focus["given"] == uri
-        assert [e["uri"] for e in answers[0]["evidence"]] == [e["uri"] for e in answers[1]["evidence"]]
+        assert answers[0]["digest"] == answers[1]["digest"], "the two can be told apart"
 
 
 def test_expanding_a_hidden_item_answers_like_one_that_does_not_exist(engines: dict[str, LiveEngine]) -> None:
