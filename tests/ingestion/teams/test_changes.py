@@ -17,8 +17,8 @@ from tests.ingestion.teams.support import Data, Kept, Live, nord, said
 EMPTY_TEAM: Data = {"members": ["iris"], "channels": {"General": {"messages": []}}}
 
 
-def _event(name: str, **change: Any) -> Data:
-    return {"id": name, "after": "1m", **change}
+def _event(name: str, after: str = "1m", **change: Any) -> Data:
+    return {"id": name, "after": after, **change}
 
 
 def _two_teams() -> Data:
@@ -82,7 +82,7 @@ def test_edited_text_replaces_what_was_there(serve: Serve) -> None:
 
 def test_a_deleted_root_takes_its_thread_with_it_and_comes_back_when_restored(serve: Serve) -> None:
     root = "message:Nord/General/m1"
-    events = [_event("gone", delete={"item": root}), _event("back", restore={"item": root})]
+    events = [_event("gone", delete={"item": root}), _event("back", "2m", restore={"item": root})]
     live = serve(nord(said("m1", "secret", replies=[said("r1", "no secret")])), events=events)
     kept = Kept()
     kept.sync(live.connector)
@@ -107,7 +107,7 @@ def test_a_deleted_reply_is_gone_and_the_thread_stays(serve: Serve) -> None:
 
 def test_a_message_that_a_policy_blocks_is_removed_and_returns_when_it_no_longer_does(serve: Serve) -> None:
     event = _event("touch", label={"on": "message:Nord/General/m1", "label": "a"})
-    later = _event("touch2", label={"on": "message:Nord/General/m1", "label": "b"})
+    later = _event("touch2", "2m", label={"on": "message:Nord/General/m1", "label": "b"})
     live = serve(nord(said("m1", "IBAN NL00")), events=[event, later], labels=["a", "b"])
 
     def block(path: str, data: Data) -> Data | None:
