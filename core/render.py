@@ -63,17 +63,17 @@ def render_markdown(bundle: Bundle, *, fence: str | None = None) -> str:
 
 def header(bundle: Bundle, fence: str) -> str:
     """What was asked, by whom, how it was understood, and what was consulted."""
-    counts = ", ".join(
-        f"{s.source.value} {s.returned}" + (f" (synced {s.synced_at:%Y-%m-%d %H:%M} UTC)" if s.synced_at else "")
-        for s in bundle.sources
-    )
+    counts = ", ".join(f"{s.source.value} {s.returned}" for s in bundle.sources) or "none"
+    synced = [s.synced_at for s in bundle.sources if s.synced_at is not None]
+    if synced:
+        counts += f"; last synced {min(synced):%Y-%m-%d %H:%M} UTC"
     asker = line(bundle.asker.name, 80) + (f", through {line(bundle.asker.agent, 80)}" if bundle.asker.agent else "")
     lines = [
         f"# Context for “{line(bundle.question, _MOST_OF_QUESTION)}”",
         "",
         f"- Understood as: {line(bundle.interpreted_as.summary, 600)}",
         f"- Asker: {asker}; now: {bundle.now:%Y-%m-%d %H:%M} UTC",
-        f"- Sources consulted: {counts or 'none'}",
+        f"- Sources consulted: {counts}",
     ]
     if bundle.gaps:
         lines.append(f"- Nothing that you may read was found in: {', '.join(g.source.value for g in bundle.gaps)}")

@@ -90,9 +90,11 @@ class Tuning:
     # --- what is left out -------------------------------------------------------------------------------------
     # Below this share of the best relevance an item says something else.
     relative_floor: float = 0.42
-    # Of unit vectors of sentence models, pairs below this cosine are unrelated; a keyword match of at least
+    # The same in a channel given as focus, where the question may be no more than "what was decided here?".
+    here_floor: float = 0.25
+    # Of unit vectors of sentence models, pairs below this cosine are hardly related; a keyword match of at least
     # `keyword_floor` of the best keyword score counts as related all the same.
-    cosine_floor: float = 0.2
+    cosine_floor: float = 0.3
     keyword_floor: float = 0.45
     # Evidence of one bundle, before the token budget.
     most_items: int = 24
@@ -104,7 +106,7 @@ class Tuning:
     # A neighbour gets this share of the relevance of what it is linked with, the rest from its own words.
     neighbour_share: float = 0.3
     # What a focus leads to is wanted for its place in the chain, whatever its words: at least so relevant by hop.
-    focus_hops: tuple[float, ...] = (1.05, 0.8, 0.62, 0.5)
+    focus_hops: tuple[float, ...] = (1.15, 0.98, 0.66, 0.5)
 
     # --- time (current questions) -----------------------------------------------------------------------------
     # Chat ages in weeks and ends at `chat_floor`; a decision from spring can still be the only one.

@@ -207,7 +207,7 @@ class Composer:
             channels=asking.channels,
             tuning=self._tuning,
         )
-        relevant = above_floor(ranked, self._tuning)
+        relevant = above_floor(ranked, channels=asking.channels, tuning=self._tuning)
         texts = {r.uri: r.hit.chunks[0].text if r.hit.chunks else "" for r in relevant}
         keep = frozenset(u for m in marked.items() for u in (m[0], m[1].by))
         return without_duplicates(relevant, texts, keep=keep | asking.focus_uris, tuning=self._tuning)

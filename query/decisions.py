@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from core.authority import position
 from core.items import ItemKind
@@ -33,6 +34,13 @@ _DECIDES = re.compile(
     r"\bbesluit\s*[:/]|\bbesloten\b|\bafgesproken\b|\bvoortaan\b|\bmet ingang van\b|\bvanaf (?:nu|heden|vandaag|\d)|"
     r"\bniet (?:meer|langer)\b|\bwe stoppen\b"
 )
+# Words of a decision as such: nothing less makes a text that names no page one that supersedes it.
+_DECIDED = re.compile(
+    r"\bdecision\b|\bdecided\b|\bagreed\b|\bno longer\b|\bnot any ?more\b|\bwe (?:will )?stop\b|"
+    r"\bbesluit\b|\bbesloten\b|\bafgesproken\b|\bniet (?:meer|langer)\b|\bwe stoppen\b"
+)
+# Talk within days of a page's review is about the page, not against it.
+_LEAST_GAP = timedelta(days=7)
 _CHANGES_MIND = frozenset({ItemKind.THREAD, ItemKind.WORK_ITEM, ItemKind.WIKI_PAGE, ItemKind.PULL_REQUEST})
 NAMED_CONFIDENCE = 0.9
 SUBJECT_CONFIDENCE = 0.6
@@ -96,10 +104,10 @@ def later_decisions(
     return tuple(found)
 
 
-def younger(new: ItemRow, old: ItemRow) -> bool:
-    """Whether `new` came after what `old` says was last changed or vouched for."""
+def younger(new: ItemRow, old: ItemRow, *, by: timedelta = timedelta()) -> bool:
+    """Whether `new` came after what `old` says was last changed or vouched for, by more than `by`."""
     at, before = new.modified_at or new.created_at, moment(old)
-    return at is not None and before is not None and at > before
+    return at is not None and before is not None and at - before > by
 
 
 def rare_words(sides: Sequence[Side]) -> frozenset[str]:
@@ -141,7 +149,10 @@ def _decided(
             said = next((x for x in told.decides if x != new.row.title), sentence)
             return Decision(old=old.row.uri, new=new.row.uri, confidence=NAMED_CONFIDENCE, words=said)
     best: tuple[int, str] | None = None
+    decided_later = younger(new.row, old.row, by=_LEAST_GAP)
     for sentence in told.decides:
+        if not decided_later or not _DECIDED.search(fold(sentence)):
+            continue
         common = subject_words(sentence) & standing
         if len(common) >= 3 and common & asked and common & rare and (best is None or len(common) > best[0]):
             best = (len(common), sentence)

@@ -69,7 +69,9 @@ class Neighbours:
         if step.chain:
             places = self._tuning.focus_hops
             place = places[min(step.hops, len(places) - 1)]
-            relevance = max(hit.relevance, place * (0.75 + 0.25 * min(1.0, hit.relevance)))
+            # The focus itself stands first; what is behind it also by its own words.
+            earned = 1.0 if step.hops == 0 else 0.75 + 0.25 * min(1.0, hit.relevance)
+            relevance = max(hit.relevance, place * earned)
             return replace(hit, relevance=round(relevance, 6), via=step.path or hit.via, chain=True)
         # Never lowered: a link can only speak for an item.
         linked = (1 - share) * hit.relevance + share * min(1.0, step.seed)
@@ -132,7 +134,8 @@ class Neighbours:
             return []
         start = focus.row
         steps = [_step(start.uri, "in focus", 0, 1.0, chain=True)]
-        files: list[tuple[ItemRow, str, int]] = [(start, "the focus", 0)]
+        # What the focus reads stands nearer to it than what was done to it.
+        files: list[tuple[ItemRow, str, int]] = [(start, "the focus", 1)]
         for alias, words in focus.leads:
             for row in self._items.find(trim, alias=alias):
                 if row.uri != start.uri:

@@ -151,7 +151,8 @@ def _pointer(
 ) -> PersonPointer:
     account = circle.accounts.get(standing.principal) if standing.principal else None
     # The first is told in full; of those after, enough to see why.
-    deeds = standing.deeds[: tuning.most_receipts if ref == "P1" else tuning.fewer_receipts]
+    first = ref == "P1"
+    deeds = standing.deeds[: tuning.most_receipts if first else tuning.fewer_receipts]
     dated = [(e.at, e, r) for _, e, r in standing.deeds if e.at is not None and e.at <= now]
     last = max(dated, key=lambda d: (d[0], d[2].uri), default=None)
     active = _active(standing, circle)
@@ -166,8 +167,9 @@ def _pointer(
         why=tuple(Receipt(text=_deed(e, r.row), uri=r.uri, ref=refs.get(r.uri), at=e.at) for _, e, r in deeds),
         last_active=last[0] if last else None,
         recency=_recency_words(last[1], last[2].row, now) if last else "no dated work on this",
-        starters=_starters(deeds[:2] if ref == "P1" else deeds[:1], now) if active else (),
-        fallback=_fallback(standing, order, ranked, edges, circle, active=active),
+        starters=_starters(deeds[:2] if first else deeds[:1], now) if active else (),
+        # Somebody further down is a fallback already.
+        fallback=_fallback(standing, order, ranked, edges, circle, active=active) if first or not active else None,
     )
 
 
@@ -277,6 +279,8 @@ def _thing(row: ItemRow) -> str:
     if row.kind is ItemKind.PULL_REQUEST and row.number:
         return f"pull request {row.number} “{_title(row)}”"
     kind = {ItemKind.WIKI_PAGE: "the page", ItemKind.FILE: "the file", ItemKind.COMMIT: "the commit"}
+    if row.kind is ItemKind.FILE and row.container:
+        return f"the file “{row.container}/{_title(row)}”"
     return f"{kind.get(row.kind, 'the thread')} “{_title(row)}”"
 
 

@@ -102,21 +102,21 @@ def rank(
     return sorted(ranked, key=lambda r: (-r.factors.score, -r.factors.relevance, r.uri))
 
 
-def above_floor(ranked: Sequence[Ranked], tuning: Tuning) -> list[Ranked]:
-    """Keep what is relevant: near enough to the best, and related at all by meaning or by keyword."""
+def above_floor(ranked: Sequence[Ranked], *, channels: Collection[str], tuning: Tuning) -> list[Ranked]:
+    """Keep what is relevant: near enough to the best, and related at all by meaning or by keyword. What was named,
+    stands behind the focus, or was said in a channel in focus is there for its place as well."""
     if not ranked:
         return []
-    best = max(r.hit.relevance for r in ranked)
-    return [
-        r
-        for r in ranked
-        if r.hit.exact
-        or r.hit.chain
-        or (
-            r.hit.relevance >= tuning.relative_floor * min(best, 1.0)
-            and (r.hit.dense >= tuning.cosine_floor or r.hit.keyword >= tuning.keyword_floor)
-        )
-    ]
+    best = min(1.0, max(r.hit.relevance for r in ranked))
+    kept = []
+    for one in ranked:
+        hit = one.hit
+        related = hit.dense >= tuning.cosine_floor or hit.keyword >= tuning.keyword_floor
+        here = bool(hit.row.container) and hit.row.container in channels
+        floor = tuning.here_floor if here else tuning.relative_floor
+        if hit.exact or hit.chain or (hit.relevance >= floor * best and (related or here)):
+            kept.append(one)
+    return kept
 
 
 def without_duplicates(

@@ -55,7 +55,7 @@ def cut(text: str, question: str, most: int) -> str:
     if len(text) <= most:
         return text
     wanted = set(keyword_tokens(question))
-    pieces = [p for p in re.split(r"(?<=\n)|(?<=[.!?]) (?=[A-Z\"“])", text) if p]
+    pieces = [p for p in re.split(r"(?<=\n)|(?<=[^\d\s][.!?]) (?=[A-Z\"“])", text) if p]
     scores = [len(wanted & set(keyword_tokens(p))) for p in pieces]
     best = max(range(len(pieces)), key=lambda i: (scores[i], -i))
     room = most - 2 * len(GAP)

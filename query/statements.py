@@ -73,6 +73,8 @@ _SETTING = re.compile(
     r"^\s*[\"']?([A-Za-z][\w.-]{3,60})[\"']?\s*[:=]\s*[\"']?(\d+(?:\.\d+)?)\s*([a-z%]{0,3})[\"']?,?\s*(?:[#/].*)?$"
 )
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[\"“(*_A-Z0-9])|\n+|\s\|\s")
+# How a message of a thread begins in a chunk.
+_SPEAKER = re.compile(r"^[^\n:]{2,60}, \d{4}-\d\d-\d\d: ", re.M)
 _WORDS_AROUND = 12
 # Stands right before a value that no longer holds.
 _DENIAL = re.compile(
@@ -124,7 +126,7 @@ def statements(text: str, context: str = "") -> tuple[Statement, ...]:
 
 def sentences(text: str) -> list[str]:
     """Sentences, lines and table cells of `text`, markup of emphasis removed."""
-    plain = re.sub(r"\*\*|__|`", "", text)
+    plain = _SPEAKER.sub("", re.sub(r"\*\*|__|`", "", text))
     return [s.strip() for s in _SENTENCE.split(plain) if s and s.strip()]
 
 

@@ -16,6 +16,8 @@ from query.interpret import Reading
 from query.rank import is_closed, moment
 
 _DECLARED = "declared"
+# From this confidence on a mined successor demotes what it replaces; below, the mark alone is shown.
+_GOOD_GROUNDS = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,8 @@ def outdated(rows: Iterable[ItemRow], marked: Mapping[str, Mark]) -> frozenset[s
     return frozenset(
         r.uri
         for r in rows
-        if r.deprecated or (r.uri in marked and (marked[r.uri].kind == _DECLARED or marked[r.uri].confidence >= 0.5))
+        if r.deprecated
+        or (r.uri in marked and (marked[r.uri].kind == _DECLARED or marked[r.uri].confidence >= _GOOD_GROUNDS))
     )
 
 

@@ -158,7 +158,7 @@ def test_ones_own_work_and_ones_small_team_are_near() -> None:
 
 def test_the_weakly_related_fall_below_the_floor() -> None:
     weak = replace(hit("weak", 0.3), dense=0.1, keyword=0.1)
-    assert [r.uri for r in above_floor(ranked(hit("good", 1.0), weak), DEFAULT)] == ["good"]
+    assert [r.uri for r in above_floor(ranked(hit("good", 1.0), weak), channels=(), tuning=DEFAULT)] == ["good"]
 
 
 def test_near_duplicates_collapse_onto_the_better_placed() -> None:
