@@ -21,13 +21,14 @@ from core.principals import Principal
 from core.text.chunk import chunk_item
 from core.text.clean import clean_text
 from core.text.redact import redact
+from core.text.terms import meaning_key, term_key
 from core.text.tokens import sparse_document
 from graph.glossary import GlossaryEntry, GlossaryStore
 from graph.records import ItemStore
 from graph.scopes import ScopeStore
 from graph.supersession import SupersessionStore
 from ingestion.admission import LabelGate
-from ingestion.derive.definitions import meaning_key, mine, term_key
+from ingestion.derive.definitions import mine
 from ingestion.derive.supersession import declared
 
 

@@ -8,9 +8,10 @@ biomedical text" (PSB 2003), for `long form (SF)` and `SF (long form)`. `stated`
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from core.text.terms import meaning_key, term_key
 
 _SHORT = r"[A-Z][A-Za-z0-9&/.\-]{0,8}[A-Z0-9]"
 _PARENTHESIS = re.compile(r"\(([^()\n]{2,80})\)")
@@ -46,17 +47,6 @@ class Definition:
     meaning: str
     quote: str
     method: str
-
-
-def term_key(term: str) -> str:
-    """The key under which a term is looked up: composed form, folded case, inner dots and spaces dropped."""
-    return re.sub(r"[\s.]+", "", unicodedata.normalize("NFKC", term).casefold())
-
-
-def meaning_key(meaning: str) -> str:
-    """Two wordings with the same key are one meaning: case, punctuation, filler words and plural s set aside."""
-    words = (w.casefold() for w in _WORD.findall(unicodedata.normalize("NFKC", meaning)))
-    return " ".join(w.removesuffix("s") if len(w) > 3 else w for w in words if w not in _FILLER)
 
 
 def mine(text: str) -> list[Definition]:
