@@ -117,6 +117,8 @@ def _answers(db: Database, given_pages: list[dict[str, object]], readable: set[s
     }
     named = {end for ends in (found["links from"], found["links to"]) for link in ends for end in link[:2]}  # type: ignore[index, attr-defined]
     assert {end for end in named if end.startswith("ctx://")} <= may_see
+    replaced = [s for rows in found["replaced"] for s in rows]  # type: ignore[attr-defined]
+    assert {end for s in replaced for end in (s.old_uri, s.new_uri, s.evidence_uri)} <= may_see
     return seen, found
 
 
