@@ -120,7 +120,7 @@ def build_connectors(settings: Settings) -> list[Connector]:
     if settings.azure_devops is not None:
         from ingestion.azure_devops.connector import AzureDevOpsConnector
 
-        connectors.append(AzureDevOpsConnector(settings.azure_devops, cache=settings.data / "azure-devops-cache"))
+        connectors.append(AzureDevOpsConnector(settings.azure_devops))
     for connector in connectors:
         admit(connector)
     return connectors
@@ -149,7 +149,7 @@ def build_synchronizer(
         pipeline=pipeline,
         items=items,
         scopes=scopes,
-        directory=DirectoryStore(database),
+        directory=DirectoryStore(database, required=connector_names(settings)),
         runs=RunStore(database),
         index=index.writer,
         on_progress=on_progress,
@@ -159,7 +159,7 @@ def build_synchronizer(
 def build_api(settings: Settings, database: Database, index: Index, embedder: Embedder, clock: Clock) -> ApiServices:
     """The query plane over its stores. `database` must be the query role's."""
     scopes = ScopeStore(database, revocation_limit=settings.revocation_limit)
-    directory = DirectoryStore(database)
+    directory = DirectoryStore(database, required=connector_names(settings))
     engine = ContextEngine(
         scopes=scopes,
         items=ItemStore(database),
@@ -182,6 +182,12 @@ def build_api(settings: Settings, database: Database, index: Index, embedder: Em
         checks={"postgres": database.ping, "qdrant": index.reader.ping},
         wall_clock=SystemClock(),
     )
+
+
+def connector_names(settings: Settings) -> tuple[str, ...]:
+    """The connectors that are configured: until each has told who belongs where, nobody is answered."""
+    configured = {"teams": settings.graph, "azure_devops": settings.azure_devops}
+    return tuple(name for name, found in configured.items() if found is not None)
 
 
 def configured_sources(settings: Settings) -> tuple[Source, ...]:

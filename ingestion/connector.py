@@ -52,7 +52,14 @@ class Skipped:
     reason: str
 
 
-Change = ItemUpserted | ItemDeleted | Failure | Skipped
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A whole wiki, repo or the like that the source no longer shows us: what it held is withheld until it does."""
+
+    where: str
+
+
+Change = ItemUpserted | ItemDeleted | Failure | Skipped | Unreadable
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,17 @@ from graph.directory import DirectoryStore
 from graph.records import ItemStore
 from graph.runs import RunStore
 from graph.scopes import ScopeStore
-from ingestion.connector import Change, Connector, Failure, ItemDeleted, ItemUpserted, Reader, Skipped, Unlisted
+from ingestion.connector import (
+    Change,
+    Connector,
+    Failure,
+    ItemDeleted,
+    ItemUpserted,
+    Reader,
+    Skipped,
+    Unlisted,
+    Unreadable,
+)
 from ingestion.pipeline import Pipeline, Tally
 
 ACCESS = "access"
@@ -188,6 +198,9 @@ class Synchronizer:
                 case Skipped(_, reason):
                     tally.add("skipped")
                     tally.add(f"skipped:{reason}")
+                case Unreadable(where):
+                    tally.add("unreadable")
+                    tally.add(f"unreadable:{where}")
 
     def _retry(self, reader: Reader, tally: Tally, seen: set[str]) -> None:
         """Read again what failed in an earlier run: its checkpoint has moved past it."""
@@ -217,6 +230,9 @@ class Synchronizer:
         problems = []
         if tally.counts["failed"]:
             problems.append(f"{tally.counts['failed']} items failed and will be retried")
+        if tally.counts["unreadable"]:
+            names = sorted(k.removeprefix("unreadable:") for k in tally.counts if k.startswith("unreadable:"))
+            problems.append(f"not readable for the connector, so withheld: {', '.join(names[:10])}")
         if tally.counts["unlisted"]:
             problems.append(f"{tally.counts['unlisted']} parts could not be listed, so nothing there was taken as gone")
         behind = sum(1 for _ in self._items.not_indexed())

@@ -21,7 +21,7 @@ from ingestion.azure_devops.history import history_of
 from ingestion.azure_devops.kinds import is_generated, kind_of, reason_to_skip
 from ingestion.azure_devops.organization import Organization, fingerprint
 from ingestion.azure_devops.shapes import mapping
-from ingestion.connector import Batch, Change, ItemDeleted, ItemUpserted, Skipped
+from ingestion.connector import Batch, Change, ItemDeleted, ItemUpserted, Skipped, Unreadable
 
 BATCH = 20
 
@@ -62,6 +62,7 @@ class CodeReader:
             except SourceNotFoundError:
                 # Not readable for us: what it held is no longer present, and is read anew once it can be.
                 state["repos"].pop(repo.id, None)
+                yield self._batch([Unreadable(f"repo {repo.name}")], state)
             except SourceError as e:
                 troubles.note(f"repo {repo.name}", e)
         yield self._batch([], state)

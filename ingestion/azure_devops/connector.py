@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from core.access import ScopeId
 from core.settings import AzureDevOpsSettings
 from ingestion.azure_devops.client import AdoClient
@@ -40,14 +37,9 @@ ADMISSION = Admission(
 
 
 class AzureDevOpsConnector:
-    """Reads one organization. `cache` is a folder for what the SDK keeps (two small answers an organization)."""
+    """Reads one organization."""
 
-    def __init__(
-        self, settings: AzureDevOpsSettings, *, cache: Path | None = None, client: AdoClient | None = None
-    ) -> None:
-        if cache is not None:
-            # Must stand before the SDK is imported, which would make its folder in the home folder otherwise.
-            os.environ.setdefault("AZURE_DEVOPS_CACHE_DIR", str(cache))
+    def __init__(self, settings: AzureDevOpsSettings, *, client: AdoClient | None = None) -> None:
         self._org = Organization(settings, client)
 
     @property

@@ -20,7 +20,7 @@ from ingestion.azure_devops.guard import Guard, Troubles
 from ingestion.azure_devops.links import merged, stated_links
 from ingestion.azure_devops.organization import Organization, fingerprint
 from ingestion.azure_devops.shapes import mapping, text_of, web, when
-from ingestion.connector import Batch, Change, ItemDeleted, ItemUpserted
+from ingestion.connector import Batch, Change, ItemDeleted, ItemUpserted, Unreadable
 
 BATCH = 10
 _MAX_COMMITS = 100
@@ -55,6 +55,7 @@ class PullRequestsReader:
                 yield from self._repo(repo, state, catalogue, guard)
             except SourceNotFoundError:
                 state["repos"].pop(repo.id, None)
+                yield self._batch([Unreadable(f"pull requests of {repo.name}")], state)
             except SourceError as e:
                 troubles.note(f"pull requests of {repo.name}", e)
         yield self._batch([], state)

@@ -7,10 +7,10 @@ for calls that are not paged.
 
 from __future__ import annotations
 
-import atexit
+import importlib
 import io
 import os
-import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -82,12 +82,18 @@ def _connect(client: AdoClient) -> Any:
 
 
 def _keep_out_of_home() -> None:
-    # The SDK makes its cache folder when it is imported, in the home folder unless told otherwise. What it caches is
-    # two small answers an organization; a folder for this process is enough, and never out of date.
-    if "AZURE_DEVOPS_CACHE_DIR" not in os.environ:
-        folder = tempfile.mkdtemp(prefix="context-engine-azure-devops-")
-        os.environ["AZURE_DEVOPS_CACHE_DIR"] = folder
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    """Have the SDK keep its two small answers an organization in memory: it would make a folder in the home folder
+    when it is imported, and fail where that went away later."""
+    if "azure.devops._file_cache" not in sys.modules and "AZURE_DEVOPS_CACHE_DIR" not in os.environ:
+        with tempfile.TemporaryDirectory(prefix="context-engine-azure-devops-") as folder:
+            os.environ["AZURE_DEVOPS_CACHE_DIR"] = folder
+            try:
+                importlib.import_module("azure.devops._file_cache")
+            finally:
+                del os.environ["AZURE_DEVOPS_CACHE_DIR"]
+    caches = importlib.import_module("azure.devops._file_cache")
+    for cache in (caches.OPTIONS_CACHE, caches.RESOURCE_CACHE):
+        cache.file_name = ""  # no file: the SDK then neither loads nor saves
 
 
 def _reroute(config: Any, client: AdoClient) -> None:

@@ -27,7 +27,7 @@ from ingestion.azure_devops.shapes import mapping, text_of, web
 from ingestion.azure_devops.signals import among, read_signals
 from ingestion.azure_devops.texts import page_text
 from ingestion.azure_devops.wiki_paths import PageIndex, git_path, link_targets, title_of
-from ingestion.connector import Batch, Change, ItemDeleted, ItemUpserted
+from ingestion.connector import Batch, Change, ItemDeleted, ItemUpserted, Unreadable
 
 BATCH = 20
 _MENTION = re.compile(r"@<([0-9A-Fa-f-]{36})>")
@@ -81,6 +81,7 @@ class WikisReader:
             except SourceNotFoundError:
                 # Not readable for us: what it held is no longer present, and is read anew once it can be.
                 state["wikis"].pop(wiki.id, None)
+                yield self._batch([Unreadable(f"wiki {wiki.name}")], state)
             except SourceError as e:
                 troubles.note(f"wiki {wiki.name}", e)
         yield self._batch([], state)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -216,13 +214,14 @@ def test_only_what_the_administrator_lists_is_read(contoso: SandboxServer) -> No
     connector.close()
 
 
-def test_nothing_is_written_to_the_home_folder(contoso: SandboxServer) -> None:
+def test_the_sdk_keeps_nothing_on_disk(contoso: SandboxServer) -> None:
     connector = connect(contoso)
     connector.access()
-    from azure.devops._file_cache import DEFAULT_CACHE_DIR
+    from azure.devops._file_cache import OPTIONS_CACHE, RESOURCE_CACHE
 
-    assert os.environ["AZURE_DEVOPS_CACHE_DIR"] == DEFAULT_CACHE_DIR
-    assert not Path(DEFAULT_CACHE_DIR).resolve().is_relative_to(Path.home() / ".azure-devops")
+    assert not OPTIONS_CACHE.file_name
+    assert not RESOURCE_CACHE.file_name
+    assert OPTIONS_CACHE.data
     connector.close()
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.ingestion.teams.support import Data, Live, live, small_world
+from tests.ingestion.teams.small import small_world
+from tests.ingestion.teams.support import Data, Live, live
 
 Serve = Callable[..., Live]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,6 @@ from core.settings import GraphSettings
 from fixtures.sandbox.graph.http import GraphSettings as Paging
 from fixtures.sandbox.refs import Ref
 from fixtures.sandbox.server import SandboxServer
-from fixtures.sandbox.world import build_world
 from fixtures.sandbox.world_models import World
 from ingestion.connector import (
     AccessSnapshot,
@@ -43,31 +42,6 @@ AT = "2031-01-10T09:00:00Z"
 Data = dict[str, Any]
 # Takes the path and the JSON of an answer and gives what arrives instead; None: as it was.
 Rewrite = Callable[[str, Data], Any]
-
-
-def small_world(teams: Data, *, people: Iterable[str] = ("iris", "teo", "mina"), **more: Any) -> World:
-    """A world of people, groups and teams; `people` with a `?` at the end are guests, with a `!` services."""
-    kinds = {"?": "guest", "!": "service"}
-    persons = {
-        name.rstrip("?!"): {
-            "name": f"{name.rstrip('?!').title()} Okonjo",
-            "upn": f"{name.rstrip('?!')}@novaruud.example",
-            "kind": kinds.get(name[-1], "member"),
-        }
-        for name in people
-    }
-    data = {"format": 1, "name": "small", "now": "2031-03-10T09:00:00Z", "tenant_id": TENANT, "people": persons}
-    return build_world({**data, "teams": teams, **more})
-
-
-def said(key: str, body: str = "hello", by: str = "iris", at: str = AT, **more: Any) -> Data:
-    """A channel message or reply."""
-    return {"key": key, "by": by, "at": at, "body": body, **more}
-
-
-def nord(*messages: Data, members: Iterable[str] = ("iris", "teo"), **channel: Any) -> Data:
-    """One team with one channel."""
-    return {"Nord": {"members": list(members), "channels": {"General": {"messages": list(messages), **channel}}}}
 
 
 class Rewriting(httpx.BaseTransport):
@@ -227,6 +201,10 @@ class Kept:
     def digests(self) -> dict[str, str]:
         """What can be compared at a glance."""
         return {uri: item.digest for uri, item in sorted(self.items.items())}
+
+    def texts(self) -> list[str]:
+        """What all messages say, sorted."""
+        return sorted(part.text for item in self.items.values() for part in item.parts)
 
     def only(self) -> Item:
         """The one item there is."""

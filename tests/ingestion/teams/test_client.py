@@ -19,7 +19,8 @@ from core.settings import GraphSettings
 from ingestion.teams.client import GraphClient, SourceRefusedError
 from ingestion.teams.retry import seconds
 from tests.ingestion.teams.conftest import Serve
-from tests.ingestion.teams.support import TENANT, Live, nord, said
+from tests.ingestion.teams.small import nord, said
+from tests.ingestion.teams.support import TENANT, Live
 
 USERS = "/graph/v1.0/users"
 

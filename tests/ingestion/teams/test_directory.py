@@ -5,7 +5,8 @@ from __future__ import annotations
 from core import principals
 from ingestion.connector import PersonKind
 from tests.ingestion.teams.conftest import Serve
-from tests.ingestion.teams.support import TENANT, Data, Live, closure, nord, said
+from tests.ingestion.teams.small import nord, said
+from tests.ingestion.teams.support import TENANT, Data, Live, closure
 
 
 def _group(live: Live, key: str) -> principals.Principal:

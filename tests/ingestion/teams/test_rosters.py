@@ -11,7 +11,8 @@ from fixtures.sandbox import access
 from ingestion.connector import AccessSnapshot
 from ingestion.teams.channels import scope_id
 from tests.ingestion.teams.conftest import Serve
-from tests.ingestion.teams.support import FOREIGN, TENANT, Data, Kept, Live, closure, nord, said
+from tests.ingestion.teams.small import nord, said
+from tests.ingestion.teams.support import FOREIGN, TENANT, Data, Kept, Live, closure
 
 
 def _tug(**channel: Data) -> Data:
@@ -120,8 +121,8 @@ def test_a_person_of_another_tenant_is_one_of_that_tenant_only(serve: Serve) -> 
 def test_a_person_who_comes_by_two_ways_keeps_access_when_one_ends(serve: Serve) -> None:
     teams = _tug()
     teams["Nord"]["channels"]["Tug"]["members"] = ["iris", "mina"]
-    event = {"id": "off", "after": "1m", "remove_member": {"channel": "Nord/Tug", "who": "mina"}}
-    live = serve(teams, people=["iris", "teo", "mina", "gus?"], events=[event])
+    happens = {"id": "off", "after": "1m", "remove_member": {"channel": "Nord/Tug", "who": "mina"}}
+    live = serve(teams, people=["iris", "teo", "mina", "gus?"], events=[happens])
     assert _readers(live, live.connector.access(), "Nord", "Tug") == {"iris", "mina"}
     live.server.apply("off")
     assert _readers(live, live.connector.access(), "Nord", "Tug") == {"iris", "mina"}

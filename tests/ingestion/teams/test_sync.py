@@ -14,8 +14,9 @@ from core.items import Source
 from graph.db import Database
 from ingestion.teams import reader as reader_module
 from tests.ingestion.teams.conftest import Serve
+from tests.ingestion.teams.small import event, nord, said
 from tests.ingestion.teams.stores import LIMIT, Engine, Killed
-from tests.ingestion.teams.support import Data, Live, nord, said
+from tests.ingestion.teams.support import Data, Live
 from tests.support.postgres import PostgresServer
 
 MakeEngine = Callable[..., Engine]
@@ -39,10 +40,6 @@ def engine(
         one.index.close()
         database.close()
         postgres.drop(fresh)
-
-
-def _event(name: str, after: str = "1m", **change: Any) -> Data:
-    return {"id": name, "after": after, **change}
 
 
 def _teams() -> Data:
@@ -78,8 +75,8 @@ def test_each_person_finds_what_the_channels_lists_let_them(serve: Serve, engine
 def test_somebody_who_leaves_a_channel_finds_nothing_of_it_after_the_next_pass_over_permissions(
     serve: Serve, engine: MakeEngine
 ) -> None:
-    event = _event("off", remove_member={"channel": "Nord/Customs", "who": "teo"})
-    live, stores = serve(_teams(), events=[event]), engine()
+    happens = event("off", remove_member={"channel": "Nord/Customs", "who": "teo"})
+    live, stores = serve(_teams(), events=[happens]), engine()
     stores.sync(live.connector)
     live.server.apply("off")
     stores.synchronizer.sync_access(live.connector)
@@ -105,8 +102,8 @@ def test_unchanged_threads_that_a_delta_brings_again_are_neither_written_nor_emb
 def test_a_late_reply_is_found_after_the_next_run(serve: Serve, engine: MakeEngine) -> None:
     """C046."""
     late = said("r9", "fuse F12 was the cause", by="teo", at="2031-03-10T09:00:00Z")
-    event = _event("late", post={"channel": "message:Nord/General/m1", "message": late})
-    live, stores = serve(nord(said("m1", "why?", at="2029-01-01T09:00:00Z")), events=[event]), engine()
+    happens = event("late", post={"channel": "message:Nord/General/m1", "message": late})
+    live, stores = serve(nord(said("m1", "why?", at="2029-01-01T09:00:00Z")), events=[happens]), engine()
     stores.sync(live.connector)
     assert stores.search(live.principal("iris"), "fuse F12") == []
     live.server.apply("late")
@@ -122,10 +119,10 @@ def test_edited_and_deleted_words_are_gone_from_record_and_index_and_a_restored_
 ) -> None:
     root = "message:Nord/General/m1"
     events = [
-        _event("edit", edit={"item": root, "by": "iris", "body": "Berth 8 closes"}),
-        _event("reply-gone", delete={"item": "message:Nord/General/r1"}),
-        _event("gone", delete={"item": root}),
-        _event("back", "2m", restore={"item": root}),
+        event("edit", edit={"item": root, "by": "iris", "body": "Berth 8 closes"}),
+        event("reply-gone", delete={"item": "message:Nord/General/r1"}),
+        event("gone", delete={"item": root}),
+        event("back", "2m", restore={"item": root}),
     ]
     live, stores = serve(_teams(), events=events), engine()
     iris, uri = live.principal("iris"), live.thread("Nord", "General", "m1")
@@ -150,9 +147,9 @@ def test_a_reply_that_was_removed_for_good_is_gone_though_the_thread_looks_older
     serve: Serve, engine: MakeEngine
 ) -> None:
     """A purged reply is no longer listed, so that the thread's newest time goes back."""
-    event = _event("touch", label={"on": "message:Nord/General/m1", "label": "a"})
+    happens = event("touch", label={"on": "message:Nord/General/m1", "label": "a"})
     thread = said("m1", "root", replies=[said("r1", "personal data", at="2031-02-01T09:00:00Z")])
-    live, stores = serve(nord(thread), events=[event], labels=["a"]), engine(labels=("a",))
+    live, stores = serve(nord(thread), events=[happens], labels=["a"]), engine(labels=("a",))
     iris = live.principal("iris")
     stores.sync(live.connector)
     live.server.apply("touch")
@@ -175,8 +172,8 @@ def test_a_reply_that_was_removed_for_good_is_gone_though_the_thread_looks_older
 def test_a_label_is_obeyed_for_the_whole_thread_by_its_most_sensitive_message(serve: Serve, engine: MakeEngine) -> None:
     labels = ("open", "internal", "secret")
     thread = said("m1", "seal", label="secret", replies=[said("r1", "fine", label="open")])
-    event = _event("labelled", label={"on": "channel:Nord/General", "label": "secret"})
-    live = serve(nord(thread, said("m2", "berth")), labels=list(labels), events=[event])
+    happens = event("labelled", label={"on": "channel:Nord/General", "label": "secret"})
+    live = serve(nord(thread, said("m2", "berth")), labels=list(labels), events=[happens])
     stores = engine(labels=labels, never_index="secret")
     stores.sync(live.connector)
     assert set(stores.texts(live.principal("iris"))) == {live.thread("Nord", "General", "m2")}
@@ -217,7 +214,7 @@ def test_a_roster_that_was_never_read_lets_nobody_in(serve: Serve, engine: MakeE
 def test_a_pass_that_broke_off_deletes_no_membership_and_a_whole_one_does(serve: Serve, engine: MakeEngine) -> None:
     """C019."""
     groups = {"tug": {"name": "Tug", "members": ["iris"]}, "nord": {"name": "Nord", "members": ["teo"]}}
-    live, stores = serve(_teams(), groups=groups, events=[_event("gone", delete={"item": "group:tug"})]), engine()
+    live, stores = serve(_teams(), groups=groups, events=[event("gone", delete={"item": "group:tug"})]), engine()
     stores.sync(live.connector)
     before = {p: stores.directory.closure(live.principal(p)) for p in ("iris", "teo")}
     tug = live.server.state.ids.group("tug")
@@ -236,8 +233,8 @@ def test_a_failing_channel_makes_the_run_partial_keeps_its_threads_and_lets_othe
     serve: Serve, engine: MakeEngine
 ) -> None:
     events = [
-        _event("edit", edit={"item": "message:Nord/General/m1", "by": "iris", "body": "Berth 9 is new"}),
-        _event("gone", delete={"item": "message:Sud/General/m1"}),
+        event("edit", edit={"item": "message:Nord/General/m1", "by": "iris", "body": "Berth 9 is new"}),
+        event("gone", delete={"item": "message:Sud/General/m1"}),
     ]
     live, stores = serve(_teams(), events=events), engine()
     stores.sync(live.connector)
@@ -289,9 +286,9 @@ def test_a_sync_that_is_killed_at_any_batch_goes_on_and_ends_with_the_same_threa
         said(f"n{n}", f"note {n}", replies=[said(f"a{n}", "yes")]) for n in range(4)
     ]
     events = [
-        _event("edit", edit={"item": "message:Nord/General/n1", "by": "iris", "body": "edited note"}),
-        _event("gone", delete={"item": "message:Nord/General/n2"}),
-        _event("post", post={"channel": "message:Nord/General/n3", "message": said("late", "late answer")}),
+        event("edit", edit={"item": "message:Nord/General/n1", "by": "iris", "body": "edited note"}),
+        event("gone", delete={"item": "message:Nord/General/n2"}),
+        event("post", post={"channel": "message:Nord/General/n3", "message": said("late", "late answer")}),
     ]
     live, whole = serve(teams, events=events), engine()
     batches: list[int] = []

@@ -1,63 +1,11 @@
-"""What becomes of one thread's JSON: text, quotes, cards, people, times, labels, links."""
+"""The words of a message: emoji, mentions, quotes, cards, files and links."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
-from core import principals
-from core.items import Item, PersonRef, Role
-from ingestion.teams.channels import Channel
-from ingestion.teams.people import People
-from ingestion.teams.threads import ThreadWriter
-from tests.ingestion.teams.support import FOREIGN, TENANT
-
-CHANNEL = Channel("19:gen@thread.tacv2", "General", "standard", "team-1", "Nord", False, "internal")
-IRIS = principals.user(TENANT, "oid-iris")
-LABELS = ("public", "internal", "secret")
-Json = dict[str, Any]
-
-
-def user(name: str = "iris", **more: Any) -> Json:
-    """A sender."""
-    identity = {"id": f"oid-{name}", "displayName": name.title(), "userIdentityType": "aadUser", "tenantId": TENANT}
-    return {"user": {**identity, **more}, "application": None, "device": None}
-
-
-def message(id_: str = "1", content: str | None = "hello", *, html: bool = False, **more: Any) -> Json:
-    """A message as Graph writes it."""
-    return {
-        "id": id_,
-        "etag": id_,
-        "messageType": "message",
-        "createdDateTime": f"2031-01-0{id_[0]}T09:00:00.123Z",
-        "lastEditedDateTime": None,
-        "deletedDateTime": None,
-        "from": user(),
-        "body": {"contentType": "html" if html else "text", "content": content},
-        "attachments": [],
-        "mentions": [],
-        **more,
-    }
-
-
-def item_of(root: Json, *replies: Json, channel: Channel = CHANNEL, names: dict[Any, str] | None = None) -> Item:
-    """The thread's item."""
-    made = ThreadWriter(TENANT, People(TENANT, names or {}), LABELS).item(channel, root, replies)
-    assert made is not None
-    return made
-
-
-def text_of(content: str, **more: Any) -> str:
-    """The text of one HTML message."""
-    return item_of(message(content=content, html=True, **more)).parts[0].text
-
-
-def attached(kind: str, content: object, **more: Any) -> Json:
-    """An attachment with JSON in it."""
-    return {"id": "a1", "contentType": kind, "content": json.dumps(content), "name": None, "contentUrl": None, **more}
+from core.items import PersonRef, Role
+from tests.ingestion.teams.graph_messages import IRIS, attached, item_of, message, text_of, user
 
 
 def test_an_emoji_is_a_character_and_no_picture() -> None:
@@ -211,111 +159,6 @@ def test_a_picture_that_needs_a_token_leaves_no_link() -> None:
     assert "hostedContents" not in repr(item)
 
 
-def test_a_thread_without_any_text_is_none() -> None:
-    root = message(content='<img src="https://graph.microsoft.com/v1.0/hostedContents/2/$value">', html=True)
-    assert ThreadWriter(TENANT, People(TENANT, {}), LABELS).item(CHANNEL, root, []) is None
-
-
-def test_a_root_without_text_lets_its_replies_speak() -> None:
-    item = item_of(message(content="", html=True), message("2", "It is crane 4", **{"from": user("teo")}))
-    assert item.title == "It is crane 4"
-    assert [p.text for p in item.parts] == ["It is crane 4"]
-    assert item.author == PersonRef("Iris", IRIS)
-
-
-def test_a_bot_is_an_author_by_name_and_no_person() -> None:
-    sender = {"user": None, "application": {"id": "oid-iris", "displayName": "Deploy bot"}}
-    item = item_of(message(content="build 77 failed", **{"from": sender}))
-    assert item.author == PersonRef("Deploy bot")
-
-
-@pytest.mark.parametrize("kind", ["anonymousGuest", "skypeUser", "phoneUser", "emailUser", "somethingNew"])
-def test_an_id_that_is_no_account_is_never_taken_for_one(kind: str) -> None:
-    item = item_of(message(**{"from": user(userIdentityType=kind)}))
-    assert item.author == PersonRef("Iris")
-
-
-def test_somebody_of_another_tenant_is_theirs_and_without_a_tenant_nobody() -> None:
-    foreign = item_of(message(**{"from": user(userIdentityType="federatedUser", tenantId=FOREIGN)}))
-    assert foreign.author == PersonRef("Iris", principals.user(FOREIGN, "oid-iris"))
-    unsaid = item_of(message(**{"from": user(userIdentityType="federatedUser", tenantId=None)}))
-    assert unsaid.author == PersonRef("Iris")
-
-
-def test_a_name_that_graph_leaves_out_is_the_directorys() -> None:
-    item = item_of(message(**{"from": user(displayName=None)}), names={IRIS: "Iris Okonjo"})
-    assert item.author == PersonRef("Iris Okonjo", IRIS)
-
-
-def test_nobody_wrote_a_message_without_a_sender() -> None:
-    item = item_of(message(**{"from": None}))
-    assert item.author is None
-    assert item.contributions == ()
-
-
-def test_replies_stand_in_the_order_of_time_each_once_with_its_author() -> None:
-    """C081."""
-    teo = message("2", "reset breaker 3", **{"from": user("teo")})
-    mina = message("3", "thanks", **{"from": user("mina")})
-    item = item_of(message(content="Pump alarm?"), mina, teo, teo)
-    assert [p.text for p in item.parts] == ["Pump alarm?", "reset breaker 3", "thanks"]
-    reply = item.parts[1]
-    assert reply.uri == f"{item.uri}/replies/2"
-    assert reply.author == PersonRef("Teo", principals.user(TENANT, "oid-teo"))
-    assert [(c.person.name, c.role) for c in item.contributions] == [
-        *(("Iris", Role.WROTE), ("Teo", Role.ANSWERED), ("Mina", Role.ANSWERED)),
-    ]
-
-
-def test_deleted_blocked_and_system_replies_are_not_in_it() -> None:
-    item = item_of(
-        message(content="root"),
-        message("2", "gone", deletedDateTime="2031-01-05T09:00:00Z"),
-        message("3", "blocked", policyViolation={"dlpAction": "notifySender, blockAccess"}),
-        message("4", "warned", policyViolation={"dlpAction": "notifySender"}),
-        message("5", "<systemEventMessage/>", html=True, messageType="systemEventMessage", **{"from": None}),
-        message("6", None, messageType="unknownFutureValue"),
-    )
-    assert [p.text for p in item.parts] == ["root", "warned"]
-
-
-def test_the_thread_is_as_old_as_its_last_word_and_a_reaction_is_none() -> None:
-    root = message(lastModifiedDateTime="2031-03-09T10:00:00Z")
-    assert str(item_of(root).modified_at) == "2031-01-01 09:00:00.123000+00:00"
-    edited = message(lastEditedDateTime="2031-02-01T10:00:00Z")
-    assert str(item_of(edited, message("2")).modified_at) == "2031-02-01 10:00:00+00:00"
-    assert str(item_of(message(), message("4")).modified_at) == "2031-01-04 09:00:00.123000+00:00"
-    assert str(item_of(message(), message("4")).created_at) == "2031-01-01 09:00:00.123000+00:00"
-
-
-def test_a_reaction_changes_the_version_and_not_the_content() -> None:
-    before, after = item_of(message(etag="1")), item_of(message(etag="2", reactions=[{"reactionType": "like"}]))
-    assert before.version != after.version
-    assert before.digest == after.digest
-
-
-def test_the_most_sensitive_label_of_a_thread_is_its_label() -> None:
-    def label(*labels: str | None, channel: Channel = CHANNEL) -> str | None:
-        root, *replies = (message(str(n + 1), sensitivityLabel=x) for n, x in enumerate(labels))
-        return item_of(root, *replies, channel=channel).label
-
-    assert label(None) == "internal"
-    assert label("secret", "public") == "secret"
-    assert label(None, "public") == "internal"
-    assert label("public") == "public"
-    assert label("secret", "never heard of") == "never heard of"
-    unlabelled = Channel("19:x@thread.tacv2", "X", "standard", "t", "T", False, None)
-    assert label(None, channel=unlabelled) is None
-
-
-def test_a_title_is_the_subject_or_the_first_line_cut_at_a_word() -> None:
-    assert item_of(message(subject="  Berth\n 7 ", content="closes Friday")).title == "Berth 7"
-    assert item_of(message(content="\n\nsee [the **plan**](https://x.example/a) now\nmore")).title == "see the plan now"
-    long = item_of(message(content="word " * 60)).title
-    assert long.endswith(" …")
-    assert len(long) <= 92
-
-
 def test_links_are_found_once_each_and_a_work_item_by_its_address() -> None:
     content = (
         '<p><a href="https://dev.azure.com/Contoso/P%20x/_workitems/edit/4711">4711</a>, '
@@ -326,11 +169,3 @@ def test_links_are_found_once_each_and_a_work_item_by_its_address() -> None:
         "ctx://ado/contoso/work-items/12",
         "https://x.example/a?b=c",
     ]
-
-
-def test_a_thread_has_the_page_that_graph_names_or_the_one_that_it_would() -> None:
-    assert item_of(message(webUrl="https://teams.microsoft.com/l/message/x")).url.endswith("/x")
-    made = item_of(message("1700000000001")).url
-    assert made == (
-        f"https://teams.microsoft.com/l/message/19%3Agen%40thread.tacv2/1700000000001?groupId=team-1&tenantId={TENANT}"
-    )
