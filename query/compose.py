@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from core.access import Trim
 from core.bundle import AskerInfo, Bundle, ContextRequest, Gap, GlossaryMeaning, Intent, PersonPointer
-from core.directory import Account
 from core.items import Source
-from core.principals import Principal
 from core.tuning import Tuning
 from graph.directory import DirectoryStore
-from graph.edges import Edge, EdgeStore
+from graph.edges import EdgeStore
 from graph.glossary import GlossaryRow
 from graph.records import ItemStore
 from graph.runs import RunStore
 from graph.scopes import ScopeStore
+from query.asking import Asking
 from query.conflicts import Disagreement, disagreements
 from query.decisions import Decision, Side, later_decisions
 from query.definitions import Nearness, by_nearness, meanings
@@ -34,45 +32,6 @@ from query.supersede import Mark, marks, outdated
 _NOTHING = "nothing that you may read was found there for this question"
 # Evidence that is compared for conflicts and decisions: pairs grow with the square.
 _COMPARED = 14
-
-
-@dataclass(slots=True, kw_only=True)
-class Asking:
-    """One question under way: who asks, how it was read, what is in focus, and edges of people as they are loaded."""
-
-    trim: Trim
-    reading: Reading
-    focus: tuple[FocusFound, ...]
-    now: datetime
-    asker: Asker
-    containers: Mapping[Principal, str]
-    account: Account | None
-    edges: dict[str, list[Edge]] = field(default_factory=dict)
-
-    @property
-    def focus_words(self) -> str:
-        """What is in focus, in words, to be searched with the question."""
-        return " ".join(f.words or (f.row.title if f.row is not None else "") for f in self.focus).strip()
-
-    @property
-    def focus_uris(self) -> frozenset[str]:
-        """Items in focus."""
-        return frozenset(f.row.uri for f in self.focus if f.row is not None)
-
-    @property
-    def channels(self) -> frozenset[str]:
-        """Channels in focus."""
-        return frozenset(f.container for f in self.focus if f.container is not None)
-
-    @property
-    def focus_containers(self) -> frozenset[str]:
-        """Containers of what is in focus."""
-        return frozenset(f.row.container for f in self.focus if f.row is not None and f.row.container)
-
-    @property
-    def wants_meaning(self) -> bool:
-        """Whether a definition is asked for."""
-        return self.reading.intent is Intent.DEFINITION
 
 
 class Composer:

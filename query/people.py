@@ -1,6 +1,7 @@
 """Names who is best placed to be asked: by deeds on readable items of the topic, each deed a receipt.
 
-Nobody is named without a receipt that the asker can read; who has left never leads; nobody is sent to themselves.
+Nobody is named without a receipt that the asker can read, nobody is sent to themselves, and who has left never leads
+unless it is asked who did something once.
 """
 
 from __future__ import annotations
@@ -14,33 +15,15 @@ from core.bundle import Fallback, Intent, PersonPointer, Receipt, Temporal
 from core.directory import Account
 from core.items import ItemKind, Role
 from core.principals import Principal
-from core.times import ago
 from core.tuning import Tuning
 from graph.edges import Edge
 from graph.records import ItemRow
+from query.deeds import STANDING, deed_words, recency_words, starters
 from query.interpret import Reading
 from query.rank import Ranked, is_closed
 
-_VERBS: Mapping[Role, str] = {
-    Role.WROTE: "wrote",
-    Role.EDITED: "edited",
-    Role.OWNS: "owns",
-    Role.VALIDATED: "reviewed",
-    Role.ASSIGNED: "is assigned to",
-    Role.CLOSED: "closed",
-    Role.COMMENTED: "commented on",
-    Role.ANSWERED: "answered in",
-    Role.MERGED: "merged",
-    Role.REVIEWED: "reviewed",
-    Role.APPROVED: "approved",
-    Role.MENTIONED: "was mentioned in",
-    Role.DECIDED: "decided in",
-}
-# Roles that last, for which the day says little.
-_STANDING = frozenset({Role.OWNS, Role.ASSIGNED})
 # Looking after a page. The page itself says most of what its keeper would, unless it is asked who knows.
 _KEEPING = frozenset({Role.OWNS, Role.VALIDATED, Role.EDITED, Role.WROTE})
-_MOST_OF_TITLE = 70
 _ABOUT_KEEPERS = frozenset({Intent.PERSON, Intent.DEFINITION, Intent.SECURITY})
 
 
@@ -164,10 +147,10 @@ def _pointer(
         department=account.department if account else None,
         active=active,
         confidence=round(1 - math.exp(-standing.score / tuning.person_scale), 2),
-        why=tuple(Receipt(text=_deed(e, r.row), uri=r.uri, ref=refs.get(r.uri), at=e.at) for _, e, r in deeds),
+        why=tuple(Receipt(text=deed_words(e, r.row), uri=r.uri, ref=refs.get(r.uri), at=e.at) for _, e, r in deeds),
         last_active=last[0] if last else None,
-        recency=_recency_words(last[1], last[2].row, now) if last else "no dated work on this",
-        starters=_starters(deeds[:2] if first else deeds[:1], now) if active else (),
+        recency=recency_words(last[1], last[2].row, now) if last else "no dated work on this",
+        starters=starters(deeds[:2] if first else deeds[:1], now) if active else (),
         # Somebody further down is a fallback already.
         fallback=_fallback(standing, order, ranked, edges, circle, active=active) if first or not active else None,
     )
@@ -228,60 +211,15 @@ def _heir(gone: _Standing, others: Iterable[_Standing]) -> Fallback | None:
         for _, edge, one in other.deeds:
             later = left is None or (edge.at is not None and edge.at >= left)
             same = one.uri in items
-            if not later and Role(edge.role) not in _STANDING:
+            if not later and Role(edge.role) not in STANDING:
                 continue
             if not (same or one.row.container in containers):
                 continue
             rank = (0 if same else 1, -round(other.score, 6), other.principal or "")
             if best is None or rank < best[0]:
-                why = f"{_deed(edge, one.row)} after {gone.name}"
+                why = f"{deed_words(edge, one.row)} after {gone.name}"
                 best = (rank, Fallback(name=other.name, principal=other.principal, why=why))
     return best[1] if best else None
-
-
-def _starters(deeds: Sequence[tuple[float, Edge, Ranked]], now: datetime) -> tuple[str, ...]:
-    """Ways to open the conversation, drawn from what they did."""
-    lines = []
-    for _, edge, one in deeds:
-        when = f" on {edge.at:%Y-%m-%d}" if edge.at is not None and Role(edge.role) not in _STANDING else ""
-        verb = _verb(edge, one.row)
-        lines.append(f"Ask about {_thing(one.row)}, which they {_to_they(verb)}{when}.")
-    return tuple(dict.fromkeys(lines))
-
-
-def _to_they(verb: str) -> str:
-    return {"owns": "own", "is assigned to": "are assigned to", "was mentioned in": "were mentioned in"}.get(verb, verb)
-
-
-def _verb(edge: Edge, row: ItemRow) -> str:
-    if Role(edge.role) is Role.ASSIGNED and is_closed(row):
-        return "did"
-    return _VERBS.get(Role(edge.role), str(edge.role))
-
-
-def _deed(edge: Edge, row: ItemRow) -> str:
-    return f"{_verb(edge, row)} {_thing(row)}"
-
-
-def _recency_words(edge: Edge, row: ItemRow, now: datetime) -> str:
-    what = f"#{row.number}" if row.number and row.kind is ItemKind.WORK_ITEM else f"“{_title(row)}”"
-    verb = _verb(edge, row)
-    return f"{verb} {what} {ago(edge.at, now)}" if edge.at else f"{verb} {what}"
-
-
-def _title(row: ItemRow) -> str:
-    return row.title if len(row.title) <= _MOST_OF_TITLE else row.title[:_MOST_OF_TITLE].rsplit(" ", 1)[0] + " …"
-
-
-def _thing(row: ItemRow) -> str:
-    if row.kind is ItemKind.WORK_ITEM and row.number:
-        return f"#{row.number} “{_title(row)}”"
-    if row.kind is ItemKind.PULL_REQUEST and row.number:
-        return f"pull request {row.number} “{_title(row)}”"
-    kind = {ItemKind.WIKI_PAGE: "the page", ItemKind.FILE: "the file", ItemKind.COMMIT: "the commit"}
-    if row.kind is ItemKind.FILE and row.container:
-        return f"the file “{row.container}/{_title(row)}”"
-    return f"{kind.get(row.kind, 'the thread')} “{_title(row)}”"
 
 
 def _weight(edge: Edge, row: ItemRow, reading: Reading, tuning: Tuning) -> float:
@@ -303,7 +241,7 @@ def _recency(edge: Edge, row: ItemRow, reading: Reading, now: datetime, tuning: 
         return _in_its_time(edge, reading, tuning)
     if edge.at is None:
         return 1.0 if Role(edge.role) is Role.OWNS else 0.6
-    if Role(edge.role) in _STANDING and not is_closed(row):
+    if Role(edge.role) in STANDING and not is_closed(row):
         return 1.0
     age = max(0.0, (now - edge.at).total_seconds()) / tuning.person_half_life.total_seconds()
     return tuning.person_floor + (1 - tuning.person_floor) * float(0.5 ** min(age, 60.0))
@@ -311,7 +249,7 @@ def _recency(edge: Edge, row: ItemRow, reading: Reading, now: datetime, tuning: 
 
 def _in_its_time(edge: Edge, reading: Reading, tuning: Tuning) -> float:
     """For a question about the past: deeds of that time count in full, whatever their age."""
-    if edge.at is None or Role(edge.role) in _STANDING:
+    if edge.at is None or Role(edge.role) in STANDING:
         return tuning.out_of_time
     window = reading.window
     if window is None:
