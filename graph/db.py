@@ -6,6 +6,7 @@ import contextlib
 import logging
 import random
 import select
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
@@ -38,6 +39,7 @@ class Database:
         self._name = name
         self._dsn = dsn
         self._secrets = _secrets_of(dsn)
+        self._reading = threading.local()
         self._pool: ConnectionPool[Connection[DictRow]] = ConnectionPool(
             dsn,
             connection_class=Connection[DictRow],
@@ -60,6 +62,10 @@ class Database:
         Raises StoreUnavailableError where Postgres does not answer or gives up on the statement, InvariantError where
         it refuses one (a defect of ours). Neither holds the statement, its values or the DSN.
         """
+        snapshot: Connection[DictRow] | None = getattr(self._reading, "connection", None)
+        if snapshot is not None:
+            yield snapshot
+            return
         try:
             self._pool.open()
             with self._pool.connection() as connection:
@@ -70,6 +76,24 @@ class Database:
             raise StoreUnavailableError(self._name, self._reason(e)) from e
         except psycopg.Error as e:
             raise InvariantError(f"Postgres refused a statement ({e.sqlstate})", where=self._name) from e
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let every `connection()` of this thread inside the block read from one snapshot, in one transaction.
+
+        What a question is answered from is then the state of one moment, and it costs one round trip a statement
+        instead of three. Nothing can be written inside. Errors as for `connection`.
+        """
+        if getattr(self._reading, "connection", None) is not None:
+            yield
+            return
+        with self.connection() as connection:
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            self._reading.connection = connection
+            try:
+                yield
+            finally:
+                self._reading.connection = None
 
     def ping(self) -> None:
         """Return when Postgres answers; raises StoreUnavailableError."""

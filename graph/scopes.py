@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -161,14 +162,17 @@ class ScopeStore:
         with self._db.connection() as connection:
             return read_epoch(connection)
 
+    def snapshot(self) -> AbstractContextManager[None]:
+        """One moment for all that this thread reads of the database inside the block (see `Database.reading`)."""
+        return self._db.reading()
+
     def trim_for(self, principals: PrincipalSet) -> Trim:
         """Work out what the asker may read, all of it from one snapshot of the database.
 
         Cached by principal set, epoch and the sources whose permissions are fresh enough right now, so neither a
         change nor the mere passing of time is missed. Raises StoreUnavailableError.
         """
-        with self._db.connection() as connection:
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        with self._db.reading(), self._db.connection() as connection:
             epoch = read_epoch(connection)
             fresh = self._fresh(connection)
             key = (principals.digest, epoch, fresh)

@@ -76,6 +76,10 @@ class ContextEngine:
 
         Raises InputError where `max_tokens` is too small, StoreUnavailableError where a store does not answer.
         """
+        with self._scopes.snapshot():
+            return self._answer(principals, request)
+
+    def _answer(self, principals: PrincipalSet, request: ContextRequest) -> Bundle:
         present = self._clock.now()
         as_of = _aware(request.as_of)
         trim = self._scopes.trim_for(principals)
@@ -99,6 +103,10 @@ class ContextEngine:
 
     def expand(self, principals: PrincipalSet, uri: str) -> ItemView:
         """Return one item in full; NotFoundError where there is none or not for this asker, alike."""
+        with self._scopes.snapshot():
+            return self._view(principals, uri)
+
+    def _view(self, principals: PrincipalSet, uri: str) -> ItemView:
         trim = self._scopes.trim_for(principals)
         address = uris.item_uri(uri)
         full = None if trim.sees_nothing else self._items.full(trim, address)
