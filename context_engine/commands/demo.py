@@ -33,20 +33,26 @@ class Scene:
     why: str
 
 
+PANEL = "https://grafana.contoso.example/d/pv7Qk2mZz/partner-value?viewPanel=2"
 SCENES = (
     Scene(
         "I need to do an integration with a new partner, where do I do this?",
-        ("stephan", "pieter"),
+        ("stephan", "oliver"),
         None,
-        "the newcomer is pointed to the how-to and to whom to ask; the engineer who did it is not sent to himself",
+        "Both are new to it. Oliver's licence shows him no code and no pull requests, so no adapters to copy from.",
     ),
     Scene(
         "When looking at this dashboard, how is this graph value calculated?",
-        ("stephan", "pieter"),
-        None,
-        "the panel, the view behind it and what changed it, as far as each may read them",
+        ("stephan", "lena"),
+        {"url": PANEL},
+        "Lena may see the dashboard, but not the repo with the SQL view behind it.",
     ),
-    Scene("what is CSR?", ("stephan", "pieter"), None, "each team's own meaning comes first"),
+    Scene(
+        "what is CSR?",
+        ("stephan", "jonas"),
+        None,
+        "Sales and platform mean different things by it: each gets their own team's meaning first.",
+    ),
 )
 
 
@@ -98,25 +104,16 @@ def demo(target: Target) -> None:
 def scenes(target: Target) -> tuple[Scene, ...]:
     """The three questions; of another world, its first three questions that have a second asker."""
     assert target.world is not None
+    if target.world.resolve() == DEMO_WORLD:
+        return SCENES
     path = target.world / "questions.yaml"
     questions = load_questions(path).questions if path.is_file() else ()
-    if target.world.resolve() == DEMO_WORLD:
-        return tuple(_of_file(scene, questions) for scene in SCENES)
     people = list(dict.fromkeys(q.as_ for q in questions))
     return tuple(
         Scene(q.ask, (q.as_, next(p for p in people if p != q.as_)), _focus(q), "two people, one question")
         for q in [q for q in questions if q.after is None][:3]
         if len(people) > 1
     )
-
-
-def _of_file(scene: Scene, questions: tuple[Question, ...]) -> Scene:
-    """The demo's scene with the askers and focus that the golden questions of the same wording have."""
-    same = [q for q in questions if q.ask.strip().casefold() == scene.question.casefold() and q.after is None]
-    askers = list(dict.fromkeys(q.as_ for q in same))[:2]
-    focus = next((_focus(q) for q in same if q.focus is not None), scene.focus)
-    pair = (askers[0], askers[1]) if len(askers) == 2 else scene.askers
-    return Scene(scene.question, pair, focus, scene.why)
 
 
 def _focus(question: Question) -> dict[str, Any] | None:
