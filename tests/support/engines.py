@@ -76,11 +76,13 @@ def live_engine(
     """An engine on `world` in a temporary folder and a database of its own."""
     folder = Path(tempfile.mkdtemp(prefix="context-engine-world-"))
     database = postgres.fresh_database()
+    # Shared engines live as long as the session: on a slow machine their scopes would shut in the middle of a test.
+    patient = {"revocation_sla": 86_400}
     urls = {"postgres_url": database.ingest_dsn, "postgres_query_url": database.query_dsn}
     try:
         with ExitStack() as stack:
             engine = stack.enter_context(
-                EmbeddedEngine(data=folder, world=world, embedder=embedder, overrides={**urls, **overrides})
+                EmbeddedEngine(data=folder, world=world, embedder=embedder, overrides={**patient, **urls, **overrides})
             )
             if sync:
                 for report in engine.sync():
