@@ -10,13 +10,15 @@ import hashlib
 import json
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.items import ItemKind, Source
 
 SCHEMA: Literal["context-bundle/1"] = "context-bundle/1"
+# What one can look at in one question: each is some look-ups.
+MOST_FOCUS: Final = 50
 
 
 class Intent(StrEnum):
@@ -270,7 +272,7 @@ class ContextRequest(_Model):
     """Body of `POST /v1/context`. There is no way to name an asker in it."""
 
     question: str = Field(min_length=1, max_length=4000)
-    focus: Focus | tuple[Focus, ...] | None = None
+    focus: Focus | Annotated[tuple[Focus, ...], Field(max_length=MOST_FOCUS)] | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=200_000)
     as_of: datetime | None = None
     explain: bool = False

@@ -24,6 +24,8 @@ T = TypeVar("T")
 # Seconds: to be let in by the server, and to wait for a free connection before the caller is told to come back.
 _CONNECT_WAIT: Final = 5
 _POOL_WAIT: Final = 2.0
+# Seconds to wait for a turn while other questions are answered.
+_TURN_WAIT: Final = 20.0
 _ATTEMPTS: Final = 8
 # The pool reports each failed attempt to connect; ours is the error that the caller gets, once.
 logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
@@ -40,6 +42,8 @@ class Database:
         self._dsn = dsn
         self._secrets = _secrets_of(dsn)
         self._reading = threading.local()
+        # A snapshot keeps its connection for as long as a question takes; one stays free for short reads.
+        self._snapshots = threading.BoundedSemaphore(max(1, max_size - 1))
         self._pool: ConnectionPool[Connection[DictRow]] = ConnectionPool(
             dsn,
             connection_class=Connection[DictRow],
@@ -87,13 +91,22 @@ class Database:
         if getattr(self._reading, "connection", None) is not None:
             yield
             return
-        with self.connection() as connection:
+        with self._turn(), self.connection() as connection:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             self._reading.connection = connection
             try:
                 yield
             finally:
                 self._reading.connection = None
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        if not self._snapshots.acquire(timeout=_TURN_WAIT):
+            raise StoreUnavailableError(self._name, "too many questions at once")
+        try:
+            yield
+        finally:
+            self._snapshots.release()
 
     def ping(self) -> None:
         """Return when Postgres answers; raises StoreUnavailableError."""

@@ -79,6 +79,11 @@ def parse_channel(text: str) -> Address:
     return Address(channel=text.strip().strip("/"), source=Source.TEAMS)
 
 
+def _is_number(text: str) -> bool:
+    """Whether it is a number as addresses hold them; `isdigit` says yes to ² as well."""
+    return re.fullmatch(r"[0-9]{1,18}", text) is not None
+
+
 def _azure_devops(url: SplitResult, host: str, segments: list[str]) -> Address | None:
     if host == "dev.azure.com" and segments:
         organization, rest = segments[0].lower(), segments[1:]
@@ -92,9 +97,9 @@ def _azure_devops(url: SplitResult, host: str, segments: list[str]) -> Address |
     query = parse_qs(url.query)
     numbers = [*query.get("workitem", []), *query.get("id", [])]
     if "_workitems" in lowered:
-        numbers += [s for s in rest[lowered.index("_workitems") + 1 :] if s.isdigit()]
+        numbers += rest[lowered.index("_workitems") + 1 :]
     if numbers and any(s in lowered for s in ("_workitems", "_boards", "_backlogs", "_sprints", "_queries")):
-        number = next((n for n in numbers if n.isdigit()), None)
+        number = next((n for n in numbers if _is_number(n)), None)
         if number is not None:
             return Address(uri=uris.work_item(organization, int(number)), source=Source.WORK_ITEMS)
     if "_wiki" in lowered:
@@ -111,7 +116,7 @@ def _wiki(organization: str, rest: list[str], lowered: list[str], query: dict[st
     if after and after[0].lower() == "wikis":
         after = after[1:]
     wiki = after[0] if after else ""
-    page = next((s for s in after[1:] if s.isdigit()), None)
+    page = next((s for s in after[1:] if _is_number(s)), None)
     slug = after[-1] if page and after[-1] != page else ""
     path = query.get("pagePath", [""])[0]
     stem = f"https://dev.azure.com/{organization}/{quote(project)}/_wiki/wikis/{quote(wiki)}"
@@ -142,7 +147,7 @@ def _git(organization: str, rest: list[str], at: int, query: dict[str, list[str]
     if len(after) >= 3 and after[1].lower() == "commit":
         sha = after[2].lower()
         return Address(urls=(f"{stem}/commit/{sha}",), aliases=(sha,), source=Source.CODE)
-    if len(after) >= 3 and after[1].lower() == "pullrequest" and after[2].isdigit():
+    if len(after) >= 3 and after[1].lower() == "pullrequest" and _is_number(after[2]):
         return Address(
             urls=(f"{stem}/pullrequest/{after[2]}",), source=Source.PULL_REQUESTS, aliases=(f"{repo}/{after[2]}",)
         )
@@ -156,8 +161,8 @@ def _git(organization: str, rest: list[str], at: int, query: dict[str, list[str]
         aliases=(f"{repo}{path}", path.lstrip("/")),
         container=repo,
         source=Source.CODE,
-        line=int(line) if line.isdigit() else None,
-        detail=f"line {line}" if line.isdigit() else None,
+        line=int(line) if _is_number(line) else None,
+        detail=f"line {line}" if _is_number(line) else None,
     )
 
 

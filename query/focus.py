@@ -91,8 +91,8 @@ class FocusResolver:
             rows = self._items.find(trim, source=address.source, alias=alias)
             if address.tail and len(rows) > 1:
                 rows = [r for r in rows if r.uri.endswith(address.tail)]
-            if address.container and len(rows) > 1:
-                rows = [r for r in rows if r.container.casefold() == address.container.casefold()]
+            if address.container:
+                rows = _inside_container(rows, address.container, alias)
             # A name that several items answer to names none of them.
             if len({r.uri for r in rows}) == 1:
                 return rows[0]
@@ -107,7 +107,7 @@ class FocusResolver:
         """The Team/Channel name of a channel that the asker may read."""
         if name.startswith("19:"):
             for scope_id in sorted(trim.readable):
-                if name.lower() in scope_id.lower():
+                if scope_id.lower().rpartition("/")[2] == name.lower():
                     scope = self._scopes.get(scope_id)
                     if scope is not None:
                         return scope.name
@@ -147,6 +147,12 @@ def _inside(address: Address, row: ItemRow, text: str) -> tuple[str | None, str,
         # A view may be kept under its bare name as well as under its schema's.
         leads += [(f"sql:{n}", f"reads {name}") for n in dict.fromkeys((name, name.rpartition(".")[2]))]
     return detail, words, tuple(leads)
+
+
+def _inside_container(rows: list[ItemRow], container: str, alias: str) -> list[ItemRow]:
+    """Those of the container. Where the alias still begins with its name, that may be a folder of the path instead."""
+    inside = [r for r in rows if r.container.casefold() == container.casefold()]
+    return inside if inside or not alias.casefold().startswith(f"{container.casefold()}/") else rows
 
 
 def _first(rows: list[ItemRow]) -> ItemRow | None:

@@ -115,7 +115,8 @@ def _cost(unit: Unit, draft: Draft, evidence: Sequence[Evidence]) -> int:
             if unit.ref in (conflict.a, conflict.b):
                 text += "\n" + render.conflict_line(conflict)
     elif isinstance(unit, PersonPointer):
-        text = render.person_block(unit, draft.now)
+        # A receipt whose evidence is not in (yet) is told by its address, which is longer.
+        text = render.person_block(_with_refs([unit], evidence)[0], draft.now)
     else:
         text = render.meaning_block(unit, draft.now, render.BLANK_FENCE)
     return count_tokens(f"{text}\n\n") + 1

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import UTC
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Header, Query, Request, Response
@@ -155,6 +156,11 @@ def check_question(request: ContextRequest) -> ContextRequest:
         raise InputError("the question holds control characters", mend="Send plain text")
     if request.as_of is not None and request.as_of.tzinfo is None:
         raise InputError("as_of needs a time zone", mend="Write it like 2026-03-01T00:00:00Z")
+    if request.as_of is not None:
+        try:
+            request.as_of.astimezone(UTC)
+        except OverflowError as e:
+            raise InputError("as_of lies outside the years 1 to 9999", mend="Give a time in UTC") from e
     return request
 
 

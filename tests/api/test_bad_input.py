@@ -24,6 +24,9 @@ from tests.support.engines import LiveEngine
         {"question": "ok", "max_tokens": 5},
         {"question": "ok", "as_of": "yesterday"},
         {"question": "ok", "as_of": "2026-01-01T00:00:00"},
+        {"question": "ok", "as_of": "0001-01-01T00:00:00+14:00"},
+        {"question": "ok", "as_of": "9999-12-31T23:59:59-14:00"},
+        {"question": "ok", "focus": [{"item": f"ctx://ado/o/{n}"} for n in range(51)]},
         {"question": "ok", "focus": {"panel": "x"}},
         {"question": "ok", "focus": "x"},
         ["question"],
@@ -118,3 +121,20 @@ def test_health_and_readiness_answer_without_a_token(world_engine: LiveEngine) -
     ready = world_engine.client.get("/readyz")
     assert ready.status_code == 200
     assert ready.json()["stores"] == {"postgres": "ok", "qdrant": "ok"}
+
+
+@pytest.mark.parametrize(
+    "focus",
+    [
+        {"url": "https://dev.azure.com/contoso-connect/Integrations/_git/partner-gateway?path=/README.md"},
+        {"file": "partner-gateway/README.md"},
+        {"channel": "19:"},
+        {"channel": "19:a"},
+    ],
+)
+def test_a_focus_that_may_not_be_read_is_not_taken_for_another_of_a_like_name(
+    engines: dict[str, LiveEngine], focus: dict[str, str]
+) -> None:
+    # Oliver reads no code of Integrations, and a README.md elsewhere.
+    bundle = engines["contoso"].ask("oliver", {"question": "what is this?", "focus": focus})
+    assert [f["resolved"] for f in bundle["interpreted_as"]["focus"]] == [False]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -148,3 +149,15 @@ def test_what_is_no_deadlock_is_not_tried_again(ingest_db: Database) -> None:
     with pytest.raises(StoreUnavailableError):
         ingest_db.retrying(work)
     assert tries == [1]
+
+
+def test_more_questions_than_connections_wait_for_their_turn(query_db: Database) -> None:
+    held = threading.Event()
+
+    def question() -> None:
+        with query_db.reading(), query_db.connection() as connection:
+            held.wait(0.8)
+            connection.execute("SELECT 1")
+
+    # Each in turn they take longer than anyone waits for a connection; short reads get theirs meanwhile.
+    together(*[question] * 12, *[query_db.ping] * 4)

@@ -86,3 +86,19 @@ def test_a_panel_is_found_in_json_inside_rows_and_in_told_sections() -> None:
         assert panel is not None
         assert (panel.title, sql_names(panel.queries)) == ("Net", ("a.v",))
     assert panel_in(told, "9") is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://dev.azure.com/org/P/_workitems/edit/²",
+        "https://dev.azure.com/org/P/_git/repo?path=/x.py&line=²",
+        f"https://dev.azure.com/org/P/_git/repo?path=/x.py&line={'9' * 5000}",
+        "https://dev.azure.com/org/P/_git/repo/pullrequest/²",
+        "https://dev.azure.com/org/P/_wiki/wikis/P.wiki/²/x",
+    ],
+)
+def test_what_only_looks_like_a_number_is_none(url: str) -> None:
+    address = parse_url(url)
+    assert address.uri is None
+    assert address.line is None

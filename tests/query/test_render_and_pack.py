@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -173,3 +174,13 @@ def test_a_word_costs_a_token_and_a_long_run_much_more() -> None:
     assert count_tokens("ligplaatsbezetting") == 5
     assert count_tokens("x" * 30) == 15
     assert count_tokens("") == 0
+
+
+def test_receipts_of_evidence_that_is_left_out_are_counted_by_their_addresses() -> None:
+    made = draft([" ".join(["word"] * 120) for _ in range(6)], people=3, intent=Intent.PERSON)
+    far = "ctx://ado/organization/wikis/0123456789abcdef0123456789abcdef/pages/4711"
+    why = tuple(Receipt(text=f"closed #{n}", uri=f"{far}{n}", ref=f"E{n}", at=NOW) for n in (4, 5, 6))
+    made = replace(made, people=tuple(p.model_copy(update={"why": why}) for p in made.people))
+    for budget in range(400, 3000, 37):
+        bundle = pack(made, budget, DEFAULT)
+        assert count_tokens(render_markdown(bundle)) == bundle.budget.used <= budget
