@@ -11,6 +11,7 @@ from typing import Any
 from core.items import PersonRef
 from core.text.markdown import split_front_matter
 from ingestion.azure_devops.shapes import when
+from ingestion.azure_devops.wiki_paths import link_targets
 
 # Such lines stand at the top of a page; further down they are part of what it tells.
 _HEAD_LINES = 25
@@ -24,14 +25,34 @@ _REVIEWED = re.compile(
     re.IGNORECASE,
 )
 _OWNER = re.compile(_LEAD + r"(?:page\s+)?owner(?:\*\*|__)?\s*:(?:\*\*|__)?\s*@?([^\n|]+)", re.IGNORECASE)
+_GONE = (
+    r"(?:deprecated|obsolete|superseded|outdated|out\s+of\s+date|retired|replaced|archived|"
+    r"no\s+longer\s+(?:valid|maintained|current|used|in\s+use|up\s+to\s+date|applicable)|"
+    r"verouderd|vervallen|vervangen|achterhaald|niet\s+(?:meer|langer)\s+(?:geldig|actueel|onderhouden|in\s+gebruik))"
+)
+# "This page is obsolete", "Deze handleiding is vervangen": what a page says of itself.
+_ITSELF = (
+    r"(?:this|deze|dit)\s+(?:wiki\s*)?(?:page|document|doc|guide|article|runbook|manual|note|handbook|instruction|procedure|"
+    r"policy|how-?to|description|pagina|handleiding|artikel|(?:werk)?instructie|beleid|tekst|beschrijving)\s+"
+    r"(?:is|was|are|has\s+been|is\s+being|werd|wordt)\s+(?:now\s+|since\s+|inmiddels\s+)?"
+)
 _DEPRECATED = re.compile(
-    _LEAD + r"(?:this\s+page\s+is\s+|status(?:\*\*|__)?\s*:(?:\*\*|__)?\s*)?(?:deprecated|obsolete|superseded|outdated)"
+    _LEAD
+    + rf"(?:{_ITSELF}{_GONE}\b"
+    + r"|(?:status(?:\*\*|__)?\s*:(?:\*\*|__)?\s*)?(?:deprecated|obsolete|superseded|outdated|verouderd|vervallen)"
     # A sentence that only begins with the word ("Deprecated endpoints are…") says nothing of the page.
-    r"(?=\s*(?:$|\*\*|__|[.:,;!()–—-]|since\b|replaced\b|superseded\b|by\b|in\s+favou?r\b|and\s+replaced\b))",
+    r"(?=\s*(?:$|\*\*|__|[.:,;!()–—-]|since\b|as\s+of\b|sinds\b|replaced\b|superseded\b|by\b|in\s+favou?r\b|"
+    r"and\s+replaced\b)))",
     re.IGNORECASE,
 )
-_REPLACED = re.compile(r"(?:replaced|superseded)\s+by:?\s*(.+)", re.IGNORECASE)
-_MD_LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)[^)]*\)")
+_REPLACED = re.compile(r"(?:replaced|superseded|vervangen)\s+(?:by|with|door):?\s*(.+)", re.IGNORECASE)
+# Ways to name a successor that mean one only where the page has said that it is gone.
+_INSTEAD = re.compile(
+    r"\bin\s+favou?r\s+of:?\s*(?P<named>.+)"
+    r"|\b(?:see|use|read|moved\s+to|go\s+to|refer\s+to|zie|gebruik|lees|verhuisd\s+naar)\b[^\[\n]{0,30}(?P<linked>\[[^\]\n]*\]\(.+)"
+    r"|\b(?:see|use|read)\s+(?P<plain>[^.\n]+?),?\s+instead\b",
+    re.IGNORECASE,
+)
 _TRUE = frozenset({"true", "yes"})
 
 
@@ -68,7 +89,8 @@ def read_signals(text: str) -> Signals:
             deprecated = True
         elif key in ("replaced_by", "replaced-by", "superseded_by", "superseded-by"):
             replaced += _targets(value)
-    for line in _head(body):
+    lines = _head(body)
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
         if owner is None and (found := _OWNER.match(line)):
             owner = _name(found.group(1))
         if at is None and (found := _REVIEWED.match(line)):
@@ -76,8 +98,8 @@ def read_signals(text: str) -> Signals:
             reviewer = _name(found.group(2)) if found.group(2) else reviewer
         if _DEPRECATED.match(line):
             deprecated = True
-            if replacement := _REPLACED.search(line):
-                replaced += _targets(replacement.group(1))
+            # The successor may stand in the sentence after, on the next line.
+            replaced += _successors(line) or _successors(after)
         elif (replacement := re.match(_LEAD + _REPLACED.pattern, line, re.IGNORECASE)) is not None:
             deprecated = True
             replaced += _targets(replacement.group(1))
@@ -88,6 +110,15 @@ def read_signals(text: str) -> Signals:
         deprecated,
         tuple(dict.fromkeys(replaced)),
     )
+
+
+def _successors(line: str) -> list[str]:
+    """What a line of a page that is gone names in its place."""
+    if replacement := _REPLACED.search(line):
+        return _targets(replacement.group(1))
+    if instead := _INSTEAD.search(line):
+        return _targets(instead["named"] or instead["linked"] or instead["plain"])
+    return []
 
 
 def _head(text: str) -> list[str]:
@@ -114,7 +145,7 @@ def _front_matter(front: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def _targets(text: str) -> list[str]:
-    linked = [m.group(2) for m in _MD_LINK.finditer(text)]
+    linked = link_targets(text)
     if linked:
         return linked
     title = re.split(r"[.;,](?:\s|$)", text.strip())[0].strip(" *_`\"'.")

@@ -8,7 +8,8 @@ from posixpath import normpath
 from urllib.parse import unquote
 
 _SPECIAL = {c: f"%{ord(c):02X}" for c in '-:<>*?|"'}
-_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(\s*<?([^)>\s]+)>?(?:\s+[\"'][^)]*)?\)")
+# Spaces in a target are a mistake that people make and the wiki forgives.
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(\s*<?([^)>\s]+(?:[ \t]+[^)>\s\"'][^)>\s]*)*)>?(?:\s+[\"'][^)]*)?\s*\)")
 
 
 def git_path(page_path: str, folder: str = "/") -> str:

@@ -41,6 +41,14 @@ def test_front_matter_is_read() -> None:
         ("**Status:** deprecated", ()),
         ("Status: deprecated", ()),
         ("This page is obsolete, superseded by Berth planning.", ("Berth planning",)),
+        ("> This page is obsolete. See [Tunnels](/Tunnels) instead.", ("/Tunnels",)),
+        ("> This guide is out of date.\n> Please use [Tunnels](/Tunnels).", ("/Tunnels",)),
+        ("**Deprecated since March 2027** in favour of [Know it](/Know it).", ("/Know it",)),
+        ("This document has been superseded by [Netting](/Netting) and is kept for reference.", ("/Netting",)),
+        ("This runbook is no longer maintained; use Berth planning instead.", ("Berth planning",)),
+        ("Deze pagina is vervallen, zie [Ligplaatsen](/Ligplaatsen).", ("/Ligplaatsen",)),
+        ("Deze werkinstructie is vervangen door Kadeplanning.", ("Kadeplanning",)),
+        ("This page is archived.", ()),
     ],
 )
 def test_a_deprecation_banner_is_read_with_what_replaces_the_page(line: str, replaced: tuple[str, ...]) -> None:
@@ -53,6 +61,10 @@ def test_a_deprecation_banner_is_read_with_what_replaces_the_page(line: str, rep
     "text",
     [
         "# API\n\nDeprecated endpoints are listed below.",
+        "# API\n\nThis page is about retired cranes. See [Cranes](/Cranes).",
+        "# API\n\nThis list of parts was replaced by hand. See [Parts](/Parts).",
+        "# API\n\nThis pump is retired in June, use [the other](/Other).",
+        "# API\n\nIn favour of [X](/X), see [Y](/Y).",
         "# Guide\n\n## Old\n\nDeprecated: the v1 call.\nOwner: Nobody\nLast reviewed: 2020-01-01",
         "# Guide\n\n```\nOwner: Fence\n```",
     ],
@@ -91,5 +103,5 @@ def test_a_page_s_file_escapes_hyphens_and_writes_spaces_as_hyphens() -> None:
     assert git_path("/A b", "/docs") == "/docs/A-b.md"
 
 
-def test_pictures_are_no_links() -> None:
-    assert link_targets('![x](a.png) [y](/B c) [z](</D e> "t") [y](/F)') == ["/F"] or link_targets("[y](/F)") == ["/F"]
+def test_links_may_have_spaces_and_titles_and_pictures_are_no_links() -> None:
+    assert link_targets("![x](a.png) [y](/B c) [z](</D e> \"t\") [y](/F 't') [q](/G)") == ["/B c", "/D e", "/F", "/G"]
