@@ -17,9 +17,13 @@ _SHORT = r"[A-Z][A-Za-z0-9&/.\-]{0,8}[A-Z0-9]"
 _PARENTHESIS = re.compile(r"\(([^()\n]{2,80})\)")
 _STATED = (
     re.compile(
-        rf"(?P<short>{_SHORT})\"?\s+(?:stands\s+for|is\s+short\s+for|is\s+an?\s+(?:abbreviation|acronym)\s+(?:for|of)|"
+        rf"(?P<short>{_SHORT})\"?\s+(?:here\s+|hier\s+|always\s+|altijd\s+)?(?:stands\s+for|is\s+short\s+for|is\s+an?\s+(?:abbreviation|acronym)\s+(?:for|of)|"
         rf"abbreviates|means|staat\s+voor|betekent|is\s+de\s+afkorting\s+van|is\s+een\s+afkorting\s+van)\s+"
         rf"(?P<long>[^.;:!?\n|(]{{3,90}})"
+    ),
+    re.compile(
+        rf"\b(?:[Bb]y|[Ww]ith|[Mm]et)\s+\"?(?P<short>{_SHORT})\"?\s+"
+        rf"(?:(?:we|I|they)\s+mean|bedoelen\s+(?:we|wij|ze)|bedoel\s+ik)\s+(?P<long>[^.;:!?\n|(]{{3,90}})"
     ),
     re.compile(
         rf"(?:^|[\s*>\-(\"'])(?P<short>{_SHORT})\s*(?:=|:=|≙)\s*(?P<long>[^.;!?\n|=(<>]{{3,90}})",
@@ -79,8 +83,9 @@ def _from_parentheses(text: str) -> Iterator[Definition]:
 def _from_statements(text: str) -> Iterator[Definition]:
     for pattern in _STATED:
         for match in pattern.finditer(text):
-            short, long = match.group("short"), _trim_long(match.group("long"))
-            if _is_short(short) and _fits(short, long):
+            short = match.group("short")
+            long = _stated_long(short, match.group("long")) if _is_short(short) else None
+            if long is not None:
                 yield Definition(short, long, _sentence(text, match.start("short")), "stated")
 
 
@@ -125,15 +130,32 @@ def _fits(short: str, long: str) -> bool:
     """A stated long form must look like one: its initials, or its letters in order, give the short form."""
     if len(_WORD.findall(long)) < 2:
         return False
-    initials = "".join(w[0] for w in _WORD.findall(long) if w.casefold() not in _FILLER or len(w) > 3).casefold()
-    wanted = "".join(c for c in short if c.isalnum()).casefold()
+    initials, wanted = _initials(long), _letters(short)
     return wanted in initials or (initials in wanted and len(initials) >= 2) or best_long_form(short, long) is not None
 
 
+def _initials(long: str) -> str:
+    return "".join(w[0] for w in _WORD.findall(long) if w.casefold() not in _FILLER or len(w) > 3).casefold()
+
+
+def _letters(short: str) -> str:
+    return "".join(c for c in short if c.isalnum()).casefold()
+
+
+def _stated_long(short: str, text: str) -> str | None:
+    """The long form at the start of `text`, up to the comma at which its initials are the short form ("Name, Address,
+    Residence"), else up to the first at which it fits."""
+    parts = text.split(",")
+    starts = [_trim_long(",".join(parts[:end])) for end in range(1, len(parts) + 1)]
+    fitting = [s for s in starts if _fits(short, s)]
+    whole = [s for s in fitting if _initials(s) == _letters(short)]
+    return next(iter((*whole, *fitting)), None)
+
+
 def _trim_long(text: str) -> str:
-    """Cut a captured long form where the definition ends: at a comma, a dash, or a clause that goes on."""
+    """Cut a captured long form where the definition ends: at a dash, or a clause that goes on."""
     cut = re.split(
-        r",|\s[–—-]\s|\s(?:and\s+(?:is|are|we|it|not)|which|that|here|there|in\s+(?:this|our|their)|when|because|niet|die|dat)\b",
+        r"\s[–—-]\s|\s(?:and\s+(?:is|are|we|it|not)|which|that|here|there|in\s+(?:this|our|their)|when|because|niet|die|dat)\b",
         text,
     )[0]
     words = cut.strip().split()
