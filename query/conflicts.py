@@ -14,7 +14,8 @@ from core.items import ItemKind
 from core.text.tokens import keyword_tokens
 from core.tuning import Tuning
 from query.decisions import Decision, Side, lesser
-from query.statements import Statement, statements
+from query.differ import differing, short
+from query.statements import statements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,49 +51,10 @@ def disagreements(
                 continue
             if ItemKind.COMMIT in (a.row.kind, b.row.kind):
                 continue  # a commit says what was changed then, not what holds
-            why = _values_differ(stated[i], stated[j], asked, tuning)
+            why = differing(stated[i], stated[j], asked, tuning)
             decision = decided.get(frozenset((a.row.uri, b.row.uri)))
             if why is None and decision is not None and lesser(rows[decision.new], rows[decision.old], tuning):
-                why = f"a younger text of lesser standing decides otherwise: “{_short(decision.words)}”"
+                why = f"a younger text of lesser standing decides otherwise: “{short(decision.words)}”"
             if why is not None:
                 found.append(Disagreement(a=a.row.uri, b=b.row.uri, why=why))
     return tuple(found[: tuning.most_conflicts])
-
-
-def _values_differ(
-    ours: Sequence[Statement], theirs: Sequence[Statement], asked: frozenset[str], tuning: Tuning
-) -> str | None:
-    best: tuple[float, int] | None = None
-    why = None
-    for x in ours:
-        for y in theirs:
-            if x.denied or y.denied or x.dimension != y.dimension or x.value == y.value:
-                continue
-            common = x.words & y.words
-            if len(common) < tuning.same_subject_words or not common & asked:
-                continue
-            share = len(common) / min(len(x.words), len(y.words))
-            if share < tuning.same_subject:
-                continue
-            # A side that also states the other's value for the subject agrees in part ("was 20, is 30 now").
-            if _states(ours, y, tuning) or _states(theirs, x, tuning):
-                continue
-            if best is None or (share, len(common)) > best:
-                best = (share, len(common))
-                why = f"different values for the same thing: “{_short(x.sentence)}” and “{_short(y.sentence)}”"
-    return why
-
-
-def _states(side: Sequence[Statement], value: Statement, tuning: Tuning) -> bool:
-    return any(
-        not s.denied
-        and s.dimension == value.dimension
-        and s.value == value.value
-        and len(s.words & value.words) >= tuning.same_subject_words
-        for s in side
-    )
-
-
-def _short(sentence: str) -> str:
-    text = " ".join(sentence.split())
-    return text if len(text) <= 160 else text[:157].rsplit(" ", 1)[0] + " …"

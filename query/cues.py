@@ -29,37 +29,43 @@ DEICTIC_PRONOUN: Final = re.compile(r"\b(?:this|that|these|those|here|dit|deze|d
 
 _DEFINITION = (
     r"\bwhat (?:does|do|did) .{1,60}? (?:mean|stand for)\b",
+    r"\bwhat .{1,60}? (?:means|stands for)\b",
     r"\b(?:meaning|definition) of\b",
     r"\bstands? for\b",
     r"^\s*(?:please )?(?:define|explain the (?:term|abbreviation|acronym))\b",
-    r"\bwhat is meant by\b",
+    r"\bwhat(?:'s| is) meant by\b|\bmean by\b",
     r"\b(?:abbreviation|acronym)\b.*\?",
     r"\bwat (?:betekent|betekenen|wordt bedoeld met)\b",
     r"\bwaar staat .{1,40} voor\b|\bstaat voor\b",
     r"\b(?:betekenis|definitie) van\b",
-    r"\bwat (?:bedoelen|bedoelt) .{1,40} met\b",
+    r"\bwat (?:bedoelen|bedoelt) .{1,40}\bmet\b",
     r"\bafkorting\b.*\?",
 )
 
 _PERSON = (
     r"\bwho\b(?!\s+(?:is|are) (?:affected|allowed))",
     r"\bwhom\b",
-    r"\b(?:which|what) (?:person|colleague|expert|team member)\b",
+    r"\b(?:which|what) (?:person|colleague|expert|team member)\b|\bwhich of (?:my|our|the) (?:colleagues|people)\b",
+    r"\b(?:which|what) team (?:owns?|maintains?|handles?|looks after|is responsible)\b|\bwhose\b",
+    r"\b(?:expert|specialist)s? (?:on|in|for|op|voor)\b|\b(?:need|looking for|find) (?:someone|somebody)\b",
     r"\b(?:contact person|point of contact|subject matter expert|go-?to person)\b",
     r"\b(?:anyone|anybody|somebody|someone) (?:here )?(?:who )?(?:knows?|worked|help)",
     r"\bwie\b",
-    r"\baan wie\b|\bbij wie\b|\bmet wie\b",
-    r"\bcontactpersoon\b|\bwelke collega\b",
+    r"\bcontactpersoon\b|\bwelke collega\b|\bis er iemand\b|\biemand die\b|\bwelk team (?:is|beheert|gaat)\b",
 )
 
 _SECURITY = (
-    r"\bcve-\d{4}-\d+\b",
+    r"\bcve-\d{4}-\d+\b|\bunauthenticated\b|\bpublicly (?:exposed|accessible|reachable)\b|\bhacked\b|\bgehackt\b",
+    r"\bpasswords? .{1,40}\b(?:plain|clear) ?text\b",
     r"\b(?:security|vulnerab\w*|exploit\w*|pen-?test\w*|breach\w*|leaked?|attack\w*|hardening|xss|injection)\b",
     r"\b(?:beveilig\w*|veiligheids\w*|kwetsbaar\w*|lek|lekken|gelekt|datalek\w*|inbraak)\b",
 )
 
 _HISTORICAL = (
     r"\bwhy (?:did|didn'?t|was|were|wasn'?t|weren'?t|have we|has|had)\b",
+    r"\bwhy .{1,80}\b(?:any ?more|no longer)\b|\bhow come (?:we|they)\b",
+    r"\bwhat (?:was|were) the (?:reasons?|rationale|motivation)\b|\breasons? (?:behind|we|they)\b",
+    r"\bwaarom .{1,80}\bniet (?:meer|langer)\b|\bwat was de reden\b",
     r"\bused to\b",
     r"\b(?:history|historically|origin|originally|formerly|previously|back then|at the time|in the past)\b",
     r"\bwhen (?:did|was|were)\b",
@@ -72,22 +78,29 @@ _HISTORICAL = (
 )
 
 _STATUS = (
-    r"\bstatus\b|\bprogress\b|\bhow far\b|\bstate of\b",
+    r"\bstatus\b|\bprogress\b|\bhow far\b|\bstate of\b|\bwhere are we\b|\bwhere (?:do|does) .{1,60}\bstand\b",
+    r"\bhow(?:'s| is| are) .{1,80}\b(?:going|progressing|coming along)\b|\b(?:on track|on schedule|behind schedule)\b",
+    r"\bdid (?:we|they|you) (?:already |yet )?(?:ship|release|finish|fix|deploy|merge|close|start|solve|deliver)\b",
+    r"\b(?:is|are) (?:anyone|anybody|someone|somebody|we|they) .{0,20}\bworking on\b|\bwaiting (?:for|on)\b",
     r"\b(?:is|are|has|have) .{1,80}\b(?:done|finished|fixed|solved|resolved|ready|live|merged|released|deployed)\b",
     r"\b(?:is|are|has|have) .{1,80}\b(?:blocked|open|closed|started|being worked on)\b",
     r"\b(?:still|anything) (?:open|blocked|failing|broken|down)\b",
-    r"\bwhat(?:'s| is| are) .{0,40}\b(?:going on|happening|left to do|open|blocking|outstanding|planned)\b",
+    r"\bwhat(?:'s| is| are) .{0,40}\b(?:going on|happening|left (?:to|on|in|of|for)|open|blocking|outstanding)\b",
+    r"\bwhat(?:'s| is| are) .{0,40}\bplanned\b",
     r"\bwhat happened\b|\bany news\b|\blatest on\b",
     r"\bwhen (?:will|do we|can we|is|are)\b",
     r"\b(?:this|current|next|last|previous) sprint\b",
     r"\bstand van zaken\b|\bhoe staat het\b|\bhoe ver\b|\bvoortgang\b|\bvorige sprint\b|\bdeze sprint\b",
+    r"\bwaar sta(?:an|at) (?:we|het|de|dit)\b|\bop schema\b|\bwachten (?:we |ze )?(?:nog )?op\b",
     r"\b(?:is|zijn) .{1,80}\b(?:klaar|af|opgelost|gereed|live|gesloten|bezig|geblokkeerd)\b",
     r"\bwanneer (?:gaat|gaan|komt|wordt|worden|kunnen)\b|\bwat speelt\b|\bwat is er (?:gebeurd|mis)\b",
 )
 
 _PROCEDURAL = (
     r"\bhow (?:do|can|could|should|must|would|to|does one)\b",
-    r"\bwhere (?:do|can|could|should|must) (?:i|we|you|one)\b",
+    r"\bwhere (?:do|can|could|should|must) (?:i|we|you|one)\b(?! stand\b)",
+    r"\b(?:the|which|what) (?:\w+ )?steps\b|\bprocess (?:for|to)\b|\b(?:best|right|proper|usual|recommended) way to\b",
+    r"\bwalk me through\b|\b(?:runbook|playbook|draaiboek)\b|\bi'd like to\b",
     r"\bwhat (?:do|should|must|can) (?:i|we|you|one) (?:need|have|do|use|change)\b",
     r"\bwhat to do\b|\bsteps? (?:to|for)\b|\bprocedure\b|\bguide\b|\bhow-?to\b|\binstructions?\b|\bchecklist\b",
     r"\bi (?:need|want|have|would like|am trying|try) to\b|\bwe (?:need|want|have) to\b",
@@ -116,6 +129,12 @@ SHORT_WHAT: Final = re.compile(
     r"^\W*(?:(?:and|so|hey|hi|hello|please|en|dus)\W+)*(?:what(?:'s| is| are)|whats|wat (?:is|zijn)|wat's)\s+"
     r"(?:an? |the |een |de |het |our |onze |ons )?(?P<term>[^?!]{1,60}?)\s*"
     r"(?:\bagain\b|\bhere\b|\bprecies\b|\bhier\b)?\s*[?!.]*\s*$"
+)
+
+# A word and no more, or a word and "what's that": a definition only where the asker knows it as a term.
+BARE_TERM: Final = re.compile(
+    r"^\W*(?:(?:please )?explain |leg )?(?P<term>[^?!,:]{1,60}?)(?: uit)?"
+    r"(?:\s*[-–—,:?]+\s*(?:what(?:'s| is) (?:that|it)|wat is (?:dat|het)))?\s*[?!.]*\s*$"
 )
 
 # Words that make a question one about the present whatever else it says.

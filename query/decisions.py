@@ -17,8 +17,9 @@ from core.items import ItemKind
 from core.text.tokens import fold, keyword_tokens
 from core.tuning import Tuning
 from graph.records import ItemRow
+from query.differ import differing
 from query.rank import moment
-from query.statements import sentences, subject_words
+from query.statements import Statement, sentences, statements, subject_words
 
 # Says outright that something takes the place of something.
 _REPLACES = re.compile(
@@ -29,7 +30,8 @@ _REPLACES = re.compile(
 # Announces that something holds from now on, or no longer.
 _DECIDES = re.compile(
     r"\bdecision\s*[:/]|\bdecision\b.{0,3}$|\bwe (?:have |'ve )?(?:decided|agreed)\b|\b(?:was|is|has been) decided\b|"
-    r"\b(?:as of|from now on|starting|from today|effective)\b|\bfrom \d{1,2} \w+\b|"
+    r"\b(?:as of|from (?:now|here|today) on|starting|from today|effective|as agreed|going forward)\b|"
+    r"\bdecision (?:of|by|from)\b|\bfrom \d{1,2} \w+\b|"
     r"\bno longer\b|\bnot any ?more\b|\bwe (?:will )?(?:stop|switch|move|drop)\b|"
     r"\bbesluit\s*[:/]|\bbesloten\b|\bafgesproken\b|\bvoortaan\b|\bmet ingang van\b|\bvanaf (?:nu|heden|vandaag|\d)|"
     r"\bniet (?:meer|langer)\b|\bwe stoppen\b"
@@ -90,12 +92,13 @@ def later_decisions(
         if old.row.kind is not ItemKind.WIKI_PAGE:
             continue
         standing = subject_words(f"{old.row.title} {old.context} {old.text}")
+        values = statements(old.text, f"{old.row.title} {old.context}")
         candidates = []
         for new in sides:
             if new.row.uri == old.row.uri or new.row.uri not in told or not younger(new.row, old.row):
                 continue
             linked = (new.row.uri, old.row.uri) in links
-            decision = _decided(old, standing, new, told[new.row.uri], rare, asked, linked)
+            decision = _decided(old, standing, values, new, told[new.row.uri], rare, asked, linked, tuning)
             # A page may replace a page by saying so; talk of the same subject in another page is no decision.
             if decision is not None and (decision.confidence >= NAMED_CONFIDENCE or new.row.kind is ItemKind.THREAD):
                 candidates.append(decision)
@@ -138,11 +141,13 @@ def _told(new: Side) -> _Told | None:
 def _decided(
     old: Side,
     standing: frozenset[str],
+    values: Sequence[Statement],
     new: Side,
     told: _Told,
     rare: frozenset[str],
     asked: frozenset[str],
     linked: bool,
+    tuning: Tuning,
 ) -> Decision | None:
     for sentence in told.replaces:
         if _names(fold(sentence), old.row) or (linked and not _names_another(fold(sentence))):
@@ -150,12 +155,17 @@ def _decided(
             return Decision(old=old.row.uri, new=new.row.uri, confidence=NAMED_CONFIDENCE, words=said)
     best: tuple[int, str] | None = None
     decided_later = younger(new.row, old.row, by=_LEAST_GAP)
-    for sentence in told.decides:
-        if not decided_later or not _DECIDED.search(fold(sentence)):
-            continue
+    named = _names(fold(new.text), old.row)
+    for sentence in told.decides if decided_later else ():
         common = subject_words(sentence) & standing
-        if len(common) >= 3 and common & asked and common & rare and (best is None or len(common) > best[0]):
-            best = (len(common), sentence)
+        if not common & asked:
+            continue
+        # Another value for the same thing, from now on, needs no word of decision.
+        other = differing(statements(sentence, new.row.title), values, asked, tuning) is not None
+        decided = _DECIDED.search(fold(sentence)) is not None
+        same = len(common) >= 2 if named else len(common) >= 3 and bool(common & rare)
+        if other or (decided and same):
+            best = max(best or (0, ""), (len(common), sentence), key=lambda b: b[0])
     if best is None:
         return None
     return Decision(old=old.row.uri, new=new.row.uri, confidence=SUBJECT_CONFIDENCE, words=best[1])

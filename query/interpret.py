@@ -24,10 +24,12 @@ _EN = r"(?:the |an? |our )?(?:abbreviation |acronym |term |word )?"
 _NL = r"(?:de |het |een |onze )?(?:afkorting |term |woord )?"
 # Where a definition question says what it wants defined.
 _TERM = (
+    re.compile(rf"\b(?:what(?:'s| is) meant|mean) by {_EN}(.{{1,60}}?)[?.!]*$"),
     re.compile(rf"\bwhat (?:does|do|did) {_EN}(.{{1,60}}?) (?:mean|stand for)\b"),
     re.compile(rf"\b(?:meaning|definition) of {_EN}(.{{1,60}}?)(?:\?|$|,| in | for )"),
     re.compile(r"^\s*(?:please )?(?:define|explain) (?:the )?(?:abbreviation|acronym|term|word)? ?(.{1,60}?)[?.!]*$"),
-    re.compile(r"\bwhat is meant by (.{1,60}?)[?.!]*$"),
+    re.compile(rf"\bwhat {_EN}(.{{1,60}}?) (?:means|stands for)\b"),
+    re.compile(rf"\bwat (?:bedoelen|bedoelt) .{{1,40}}?\bmet {_NL}(.{{1,60}}?)[?.!]*$"),
     re.compile(rf"\bwat (?:betekent|betekenen|wordt bedoeld met) {_NL}(.{{1,60}}?)(?:\?|$|,| in | voor | op )"),
     re.compile(rf"\bwaar staat {_NL}(.{{1,40}}?) voor\b"),
     re.compile(rf"\b(?:betekenis|definitie) van {_NL}(.{{1,60}}?)(?:\?|$)"),
@@ -79,7 +81,9 @@ class Reading:
         reading = replace(self, abbreviations=tuple(dict.fromkeys(terms)))
         if reading.intent in (Intent.GENERAL, Intent.STATUS, Intent.PROCEDURAL):
             asked = cues.SHORT_WHAT.match(self.folded)
-            if asked and _is_term(asked["term"], self.question, known):
+            if asked is None or not _is_term(asked["term"], self.question, known):
+                asked = _bare_term(self.folded, known)
+            if asked is not None:
                 return replace(reading, intent=Intent.DEFINITION, term=_original(asked["term"], self.question))
         return reading
 
@@ -227,6 +231,11 @@ def _is_term(term: str, question: str, known: Collection[str]) -> bool:
         or _singular(key) in known
         or bool(re.fullmatch(r"[A-Z][A-Z0-9&/-]{1,7}s?", _original(key, question)))
     )
+
+
+def _bare_term(folded: str, known: Collection[str]) -> re.Match[str] | None:
+    asked = cues.BARE_TERM.match(folded)
+    return asked if asked and (asked["term"] in known or _singular(asked["term"]) in known) else None
 
 
 def _is_short_form(word: str, key: str, term: str | None) -> bool:

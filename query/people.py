@@ -1,7 +1,7 @@
 """Names who is best placed to be asked: by deeds on readable items of the topic, each deed a receipt.
 
-Nobody is named without a receipt that the asker can read, nobody is sent to themselves, and who has left never leads
-unless it is asked who did something once.
+Nobody is named without a receipt that the asker can read, nobody is sent to themselves, and who has left leads only
+where nobody else has a receipt, or where it is asked who did something once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def people(
 ) -> tuple[PersonPointer, ...]:
     """Return pointers, best first. `ranked` are readable items on the topic, `refs` the evidence refs by address.
 
-    Who did something once may have left since, and then is named with who took over; whom to ask now never has.
+    Who has left is named with who took over, or else their manager.
     """
     about_past = reading.intent is Intent.PERSON and reading.temporal is Temporal.HISTORICAL
     standings = _standings(ranked[: tuning.person_items], edges, circle, reading, now, tuning)
@@ -65,7 +65,7 @@ def people(
         (s for s in standings if s.score >= tuning.person_least),
         key=lambda s: (not about_past and not _active(s, circle), -round(s.score, 6), s.name, s.principal or ""),
     )
-    if not order or not (about_past or _active(order[0], circle)):
+    if not order:
         return ()
     least = order[0].score * tuning.person_share
     chosen = [s for s in order if s.score >= least][: tuning.most_people]

@@ -7,6 +7,7 @@ brought to one (30 s = 0.5 min) so that a different spelling is no different val
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core.text.stopwords import STOP_WORDS
@@ -62,20 +63,44 @@ _CASED = {
     "Mb": ("bits", 1e6),
     "MW": ("power", 1000.0),
 }
+# Small numbers are often written out.
+_IN_WORDS: dict[str, int] = {}
+for _number, _words in enumerate(
+    (
+        "two twee",
+        "three drie",
+        "four vier",
+        "five vijf",
+        "six zes",
+        "seven zeven",
+        "eight acht",
+        "nine negen",
+        "ten tien",
+        "eleven elf",
+        "twelve twaalf",
+    ),
+    start=2,
+):
+    for _name in _words.split():
+        _IN_WORDS[_name] = _number
 _NAMES = "|".join(re.escape(u) for u in sorted((*_UNITS, *_CASED), key=lambda u: (-len(u), u)))
-_VALUE = re.compile(
-    rf"(?<![\w.,:/#-])(\d{{1,3}}(?:[, ]\d{{3}})+|\d+(?:[.,]\d+)?)[\s  -]?(?P<unit>{_NAMES})(?![\w/])", re.IGNORECASE
-)
+_NUMBER = rf"\d{{1,3}}(?:[, ]\d{{3}})+|\d+(?:[.,]\d+)?|(?:{'|'.join(_IN_WORDS)})(?=[\s-])"
+_VALUE = re.compile(rf"(?<![\w.,:/#-])({_NUMBER})[\s\u00a0\u202f-]?(?P<unit>{_NAMES})(?![\w/])", re.IGNORECASE)
 _CLOCK = re.compile(r"(?<![\w:.])([01]?\d|2[0-3]):([0-5]\d)(?![\w:])")
 _VERSION = re.compile(r"\b(?:version|versie|v|phase|fase|release)[ .]?(\d+(?:\.\d+)*)\b", re.I)
 # `timeout_seconds: 30`, `RETRIES = 6`: a setting whose name is the subject.
 _SETTING = re.compile(
-    r"^\s*[\"']?([A-Za-z][\w.-]{3,60})[\"']?\s*[:=]\s*[\"']?(\d+(?:\.\d+)?)\s*([a-z%]{0,3})[\"']?,?\s*(?:[#/].*)?$"
+    r"^\s*[\"']?([A-Za-z][\w.-]{3,60})[\"']?\s*[:=]\s*[\"']?(\d+(?:\.\d+)?)\s*([a-z%]{0,3})[\"']?,?\s*(?:[#/](.*))?$"
 )
+_REMARK = re.compile(r"^\s*(?:#|//|--|;)(.*)$")
+# "in seconds", "(ms)": the unit of settings that carry none.
+_UNIT_TOLD = re.compile(rf"(?:\bin\s+|\()({_NAMES})\b", re.IGNORECASE)
+_RULE = re.compile(r"^[\s|:]*-[\s|:-]*$")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[\"“(*_A-Z0-9])|\n+|\s\|\s")
 # How a message of a thread begins in a chunk.
 _SPEAKER = re.compile(r"^[^\n:]{2,60}, \d{4}-\d\d-\d\d: ", re.M)
 _WORDS_AROUND = 12
+_CLAUSE_END = re.compile(r"[,;:]\s")
 # Stands right before a value that no longer holds.
 _DENIAL = re.compile(
     r"(?:\bnot|\bno longer|\binstead of|\brather than|\breplaces?|\bwas|\bwere|\bused to be|"
@@ -100,27 +125,30 @@ def statements(text: str, context: str = "") -> tuple[Statement, ...]:
     """Return the statements of values in `text`; a short sentence takes the words of `context` (its headings) too."""
     found: list[Statement] = []
     extra = _subject(context)
-    for sentence in sentences(text):
+    told = ""
+    for sentence, shown in _readable(text):
         setting = _SETTING.match(sentence)
         if setting:
-            unit = setting[3] or _unit_in_name(setting[1])
+            unit = setting[3] or _unit_in_name(setting[1]) or _unit_told(setting[4] or "") or told
             known = _UNITS.get(unit.lower()) if unit else None
             if known:
-                words = _subject(setting[1]) | extra
-                found.append(
-                    Statement(words, known[0], float(setting[2]) * known[1], f"{setting[2]} {unit}", sentence.strip())
-                )
+                # Parts of the name, not the name as a whole, are what prose says.
+                words = frozenset(w for w in _subject(setting[1]) if not re.search(r"[_.-]", w))
+                words = words if len(words) > 1 else words | extra
+                found.append(Statement(words, known[0], float(setting[2]) * known[1], f"{setting[2]} {unit}", shown))
             continue
+        # A remark above settings speaks for all of them.
+        remark = _REMARK.match(sentence)
+        told = _unit_told(remark[1]) if remark else ""
         for match in _VALUE.finditer(sentence):
             unit = match["unit"]
             dimension, scale = _CASED.get(unit) or _UNITS[unit.lower()]
-            number = float(re.sub(r"[, ](?=\d{3}\b)", "", match[1]).replace(",", "."))
-            found.append(_statement(sentence, match, dimension, round(number * scale, 9), extra))
+            found.append(_statement(sentence, shown, match, dimension, round(_number_of(match[1]) * scale, 9), extra))
         for match in _CLOCK.finditer(sentence):
-            found.append(_statement(sentence, match, "clock", int(match[1]) * 60 + int(match[2]), extra))
+            found.append(_statement(sentence, shown, match, "clock", int(match[1]) * 60 + int(match[2]), extra))
         for match in _VERSION.finditer(sentence):
             value = float(sum(int(p) / 1000**i for i, p in enumerate(match[1].split(".")[:3])))
-            found.append(_statement(sentence, match, "version", round(value, 9), extra))
+            found.append(_statement(sentence, shown, match, "version", round(value, 9), extra))
     return tuple(s for s in found if s.words)
 
 
@@ -135,14 +163,43 @@ def subject_words(text: str) -> frozenset[str]:
     return _subject(text)
 
 
-def _statement(sentence: str, match: re.Match[str], dimension: str, value: float, extra: frozenset[str]) -> Statement:
+def _readable(text: str) -> Iterator[tuple[str, str]]:
+    """What to read statements from, and the words to show for it: a cell of a table is read with its row's first cell
+    and its column's head."""
+    prose: list[str] = []
+    head: list[str] = []
+    lines = text.splitlines()
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        cells = [c.strip() for c in line.strip().strip("|").split("|")]
+        if not line.lstrip().startswith("|") or len(cells) < 2:
+            prose.append(line)
+            head = []
+            continue
+        yield from ((s, s) for s in sentences("\n".join(prose)))
+        prose = []
+        if _RULE.match(after):
+            head = cells
+        elif not _RULE.match(line):
+            shown = " | ".join(cells)
+            for i, cell in enumerate(cells[1:], start=1):
+                yield f"{cells[0]} {head[i] if i < len(head) else ''}: {cell}", shown
+    yield from ((s, s) for s in sentences("\n".join(prose)))
+
+
+def _statement(
+    sentence: str, shown: str, match: re.Match[str], dimension: str, value: float, extra: frozenset[str]
+) -> Statement:
     before = sentence[: match.start()].split()[-_WORDS_AROUND:]
-    after = sentence[match.end() :].split()[:_WORDS_AROUND]
-    words = _subject(" ".join((*before, *after)))
+    after = sentence[match.end() :]
+    # What comes after a comma or colon is said of something else, unless the clause is too short to say anything.
+    for rest in (_CLAUSE_END.split(after)[0], after):
+        words = _subject(" ".join((*before, *rest.split()[:_WORDS_AROUND])))
+        if len(words) >= 3:
+            break
     if len(words) < 3:
         words |= extra
     denied = bool(_DENIAL.search(fold(sentence[: match.start()])))
-    return Statement(words, dimension, value, match[0].strip(), sentence, denied)
+    return Statement(words, dimension, value, match[0].strip(), shown, denied)
 
 
 def _subject(text: str) -> frozenset[str]:
@@ -151,6 +208,16 @@ def _subject(text: str) -> frozenset[str]:
         for t in keyword_tokens(text)
         if len(t) > 2 and t not in STOP_WORDS and not t[0].isdigit() and t not in _UNITS and t not in _DULL
     )
+
+
+def _unit_told(remark: str) -> str:
+    found = _UNIT_TOLD.search(remark)
+    return found[1] if found else ""
+
+
+def _number_of(said: str) -> float:
+    words = _IN_WORDS.get(said.lower())
+    return float(re.sub(r"[, ](?=\d{3}\b)", "", said).replace(",", ".")) if words is None else float(words)
 
 
 def _unit_in_name(name: str) -> str:

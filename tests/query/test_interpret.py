@@ -43,6 +43,19 @@ def read(
         ("How is the value of this graph calculated?", Intent.DEICTIC),
         ("What is the outbound request timeout of the Partner Gateway?", Intent.GENERAL),
         ("PGW-4021", Intent.GENERAL),
+        ("Berths get a new sign. What are the steps?", Intent.PROCEDURAL),
+        ("What's the usual way to add a berth?", Intent.PROCEDURAL),
+        ("Where do we stand on the berth plan?", Intent.STATUS),
+        ("How is the berth plan going?", Intent.STATUS),
+        ("Waar staan we met het ligplaatsplan?", Intent.STATUS),
+        ("Where do we put the berth plan?", Intent.PROCEDURAL),
+        ("How come we stopped painting berths?", Intent.HISTORICAL),
+        ("Why don't we paint berths any more?", Intent.HISTORICAL),
+        ("Which team owns the berth plan?", Intent.PERSON),
+        ("Is er iemand die de kraan kent?", Intent.PERSON),
+        ("Are passwords kept in plain text?", Intent.SECURITY),
+        ("What's meant by ETB?", Intent.DEFINITION),
+        ("Can you tell me what ETB means?", Intent.DEFINITION),
     ],
 )
 def test_a_question_shows_its_intent(question: str, intent: Intent) -> None:
@@ -109,6 +122,17 @@ def test_a_colour_or_a_year_is_no_work_item() -> None:
 def test_lower_case_abbreviations_are_known_by_the_askers_own_glossary_only() -> None:
     assert read("what is csr?").intent is not Intent.DEFINITION
     assert read("what is csr?", known={"csr"}).intent is Intent.DEFINITION
+
+
+@pytest.mark.parametrize("question", ["ETB?", "etb", "ETB, what is that?", "explain ETB", "Leg ETB uit"])
+def test_a_bare_term_asks_for_its_meaning_where_the_asker_knows_it(question: str) -> None:
+    assert read(question).recognise({"etb"}).intent is Intent.DEFINITION
+    assert read(question).recognise(set()).intent is Intent.GENERAL
+
+
+@pytest.mark.parametrize("question", ["What do we mean by ETB?", "What's meant by the term ETB?", "What ETB means"])
+def test_what_is_to_be_defined_is_found_in_every_wording(question: str) -> None:
+    assert read(question).term == "ETB"
 
 
 def test_a_term_may_have_several_words_and_dashes() -> None:

@@ -189,6 +189,10 @@ def test_a_how_to_question_gets_each_kind_among_the_first() -> None:
         ("outbound_timeout_seconds: 60", "time", 60),
         ("It speaks phase 6 of the transit system", "version", 6),
         ("Orders above 5,000 EUR need approval", "euro", 5000),
+        ("A berth is held for four hours.", "time", 14400),
+        ("Een ligplaats blijft vier uur vrij.", "time", 14400),
+        ("| setting | value |\n| --- | --- |\n| outbound timeout | 30 seconds |", "time", 30),
+        ("# in euro, for each berth\ndaily_berth_limit: 250", "euro", 250),
     ],
 )
 def test_values_are_read_with_their_unit(text: str, dimension: str, value: float) -> None:
@@ -225,6 +229,41 @@ def test_talk_that_decides_nothing_on_the_page_supersedes_nothing(text: str) -> 
     page = side("p", "A vessel is connected within 2 hours.", title="Aansluittijd")
     talk = side("t", text, modified_at=NOW, **CHAT)
     assert later_decisions([page, talk], question="connection time", links=(), tuning=DEFAULT) == ()
+
+
+@pytest.mark.parametrize(
+    ("page", "talk", "question"),
+    [
+        ("The berth is kept free for two hours.", "We decided that the berth is kept free for 4 hours.", "berth free"),
+        ("| | |\n|-|-|\n| mooring timeout | 10 s |", "From now on the mooring timeout is 30 s.", "mooring timeout"),
+        (
+            "A cruise ship pays by length, crew included.",
+            "Crew is no longer part of what a cruise ship pays.",
+            "cruise crew",
+        ),
+        ("Tugs count as vessels.", "Tugs are no longer vessels. The page Vessel counts still says so.", "tugs"),
+    ],
+)
+def test_a_decision_in_other_words_or_another_value_from_now_on_supersedes(page: str, talk: str, question: str) -> None:
+    sides = [side("p", page, title="Vessel counts"), side("t", talk, title="Hello", modified_at=NOW, **CHAT)]
+    found = later_decisions(sides, question=question, links=(), tuning=DEFAULT)
+    assert [(d.old, d.new) for d in found] == [("p", "t")]
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        "The berth is kept free for 2 hours from now on.",
+        "From now on the crane is serviced every 4 hours.",
+        "It took 4 hours to free the berth.",
+    ],
+)
+def test_the_same_value_another_thing_and_a_tale_supersede_nothing(talk: str) -> None:
+    sides = [
+        side("p", "The berth is kept free for two hours.", title="Berths"),
+        side("t", talk, title="Hello", modified_at=NOW, **CHAT),
+    ]
+    assert later_decisions(sides, question="berth free", links=(), tuning=DEFAULT) == ()
 
 
 def test_an_older_decision_supersedes_nothing() -> None:
@@ -298,8 +337,9 @@ def test_who_once_did_it_may_have_left_and_whoever_took_over_is_named() -> None:
     assert (found[0].name, found[0].fallback.name) == ("Iris", "Teo")
 
 
-def test_without_anybody_active_nobody_is_named() -> None:
-    assert pointed([edge(IRIS, Role.CLOSED, "1", 9)], [account(IRIS, enabled=False)]) == []
+def test_who_has_left_is_named_where_nobody_else_has_a_receipt_and_sends_to_their_manager() -> None:
+    found = pointed([edge(IRIS, Role.CLOSED, "1", 9)], [account(IRIS, enabled=False, manager=TEO), account(TEO)])
+    assert [(p.name, p.active, p.starters, p.fallback.name) for p in found] == [("Iris", False, (), "Teo")]
 
 
 def test_services_strangers_to_the_directory_and_the_asker_are_not_named() -> None:
