@@ -48,7 +48,7 @@ def serve(
     world: World = None,
     data: Data = None,
     config: Config = None,
-    port: Annotated[int | None, typer.Option("--port", help="Port of the HTTP API.")] = None,
+    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port of the HTTP API.")] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address of the HTTP API.")] = None,
     now: Now = "world",
 ) -> None:
@@ -151,6 +151,9 @@ def main() -> None:
         _fail(e, 64)
     except ContextEngineError as e:
         _fail(e, 65)
+    except OSError as e:  # a folder that can't be written, a full disk, a folder where a file should be
+        where = next((str(name) for name in (e.filename, e.filename2) if name is not None), None)
+        _fail(ConfigError(e.strerror or type(e).__name__, where=where, mend="Look at the path and its disk"), 64)
     except KeyboardInterrupt:
         sys.exit(130)
 

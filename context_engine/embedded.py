@@ -87,7 +87,7 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
 
     def _open(self) -> None:
         self._data.mkdir(parents=True, exist_ok=True)
-        self._stack.enter_context(_owned(self._data))
+        self._stack.enter_context(owned(self._data))
         if self._world is not None:
             if isinstance(self._world, Path):
                 worlds.forget_if_changed(self._world, self._data)
@@ -162,7 +162,7 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         return set(configured_sources(self.settings)) <= set(RunStore(self.database).synced_at())
 
 
-def _owned(data: Path) -> AbstractContextManager[IO[str]]:
+def owned(data: Path) -> AbstractContextManager[IO[str]]:
     """Hold the data folder for this process alone."""
     handle = (data / "owner.lock").open("a+", encoding="utf-8")
     try:

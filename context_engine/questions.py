@@ -87,7 +87,7 @@ def load_questions(path: Path) -> QuestionFile:
     """Read and check a questions file. Raises InputError naming file, path and what is allowed."""
     try:
         data: Any = YAML(typ="safe", pure=True).load(path.read_text("utf-8"))
-    except FileNotFoundError as e:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as e:
         raise InputError("there is no such file", where=str(path)) from e
     except (YAMLError, UnicodeDecodeError) as e:
         raise InputError(f"not valid YAML: {' '.join(str(e).split())}", where=str(path)) from e

@@ -25,8 +25,12 @@ def find(data: Path) -> Running | None:
     """The process that serves from `data`, if one is alive."""
     try:
         running = Running(**json.loads((data / FILE).read_text("utf-8")))
+        if not (isinstance(running.pid, int) and running.pid > 0 and isinstance(running.api, str)):
+            return None
         os.kill(running.pid, 0)
-    except (FileNotFoundError, ProcessLookupError, ValueError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ProcessLookupError):
+        return None
+    except (ValueError, TypeError, OverflowError):  # not what `announced` writes
         return None
     except PermissionError:
         return running  # alive, and somebody else's

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from core.clock import Clock
+from core.errors import ConfigError
 from core.settings import AzureDevOpsSettings, GraphSettings, IssuerSettings, Settings, load_settings
 from fixtures.sandbox.server import SandboxServer
 
 AUDIENCE = "api://context-engine"
+# What a world's engine makes in its data folder, besides the lock that it holds; the mark last.
+OWN = ("postgres", "qdrant", "azure-devops-cache", "sandbox", "running.json", "world.json")
 SANDBOX_PAT = "sandbox-pat"
 SANDBOX_CLIENT = ("context-engine-connector", "sandbox-secret")
 
@@ -25,24 +28,63 @@ def data_folder(world: Path, root: Path) -> Path:
     return root / f"{resolved.name}-{hashlib.sha256(str(resolved).encode()).hexdigest()[:8]}"
 
 
-def world_digest(world: Path) -> str:
-    """Changes when any file of the world does (but for its questions)."""
+def world_digest(world: Path, data: Path | None = None) -> str:
+    """Changes when any file of the world does (but for its questions, and stores in `data` that lie within it)."""
     total = hashlib.sha256()
+    stores = {(data / name).resolve() for name in (*OWN, "owner.lock", "eval")} if data is not None else set()
     for path in sorted(p for p in world.rglob("*") if p.is_file() and p.name != "questions.yaml"):
+        if stores and not stores.isdisjoint((path.resolve(), *path.resolve().parents)):
+            continue
         total.update(str(path.relative_to(world)).encode() + b"\0" + path.read_bytes() + b"\0")
     return total.hexdigest()
 
 
 def forget_if_changed(world: Path, data: Path) -> bool:
-    """Empty the data folder where it was made from another state of the world; True if it was emptied."""
+    """Remove the stores where they were made from another state of the world; True if they were.
+
+    Nothing but what the engine made is touched: whoever gives --data may keep other things there, the world among
+    them. The mark goes last, and comes whole: a kill in between leaves it to the next start. Raises ConfigError where
+    there are stores that no world made.
+    """
     mark = data / "world.json"
-    current = {"world": str(world.resolve()), "digest": world_digest(world)}
-    changed = mark.exists() and json.loads(mark.read_text("utf-8")) != current
+    current = {"world": str(world.resolve()), "digest": world_digest(world, data)}
+    changed = mark.exists() and _marked(mark) != current
+    if not mark.exists() and (data / "postgres").exists():
+        if not (data / "sandbox").exists():
+            raise ConfigError(
+                "the data folder holds stores of an organization",
+                where=str(data),
+                mend="Give another folder with --data",
+            )
+        changed = True
     if changed:
-        shutil.rmtree(data)
+        forget(data)
     data.mkdir(parents=True, exist_ok=True)
-    mark.write_text(json.dumps(current), "utf-8")
+    draft = mark.with_suffix(".draft")
+    draft.write_text(json.dumps(current), "utf-8")
+    draft.replace(mark)
     return changed
+
+
+def forget(data: Path) -> None:
+    """Remove a world's stores, and nothing else that lies beside them."""
+    for name in OWN:
+        _remove(data / name)
+
+
+def _marked(mark: Path) -> Any:
+    """What the mark says; None where it can't be read, which is no state that a world is in."""
+    try:
+        return json.loads(mark.read_text("utf-8"))
+    except ValueError:
+        return None
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 class WorldClock:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,10 @@ from rich.markup import escape
 
 from context_engine.commands.screen import Screen
 from context_engine.commands.target import Target
+from context_engine.embedded import owned
 from context_engine.evaluate import Report, Result, evaluate
 from context_engine.questions import load_questions
+from context_engine.worlds import forget
 from core.embedding.cache import CachingEmbedder
 from core.embedding.sentence_transformers import SentenceTransformersEmbedder
 from core.errors import ConfigError
@@ -52,11 +53,8 @@ def run_eval(target: Target, questions: Path | None, *, as_json: bool) -> int:
 def _fresh(data: Path) -> Path:
     """An eval begins before the world's first event: its stores are made anew, only the vectors of texts are kept."""
     data.mkdir(parents=True, exist_ok=True)
-    for child in data.iterdir():
-        if child.is_dir():
-            shutil.rmtree(child)
-        elif child.name != VECTORS:
-            child.unlink()
+    with owned(data):
+        forget(data)
     return data
 
 
