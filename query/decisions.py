@@ -17,7 +17,7 @@ from core.items import ItemKind
 from core.text.tokens import fold, keyword_tokens
 from core.tuning import Tuning
 from graph.records import ItemRow
-from query.differ import differing
+from query.differ import differing, states
 from query.rank import moment
 from query.statements import Statement, sentences, statements, subject_words
 
@@ -27,19 +27,26 @@ _REPLACES = re.compile(
     r"\b(?:is|are) (?:now )?(?:outdated|obsolete)\b|\binstead of what\b|"
     r"\b(?:dit |dat )?vervangt\b|\bvervalt\b|\bniet meer (?:geldig|van toepassing)\b|\bgeldt niet (?:meer|langer)\b"
 )
-# Announces that something holds from now on, or no longer.
-_DECIDES = re.compile(
-    r"\bdecision\s*[:/]|\bdecision\b.{0,3}$|\bwe (?:have |'ve )?(?:decided|agreed)\b|\b(?:was|is|has been) decided\b|"
-    r"\b(?:as of|from (?:now|here|today) on|starting|from today|effective|as agreed|going forward)\b|"
-    r"\bdecision (?:of|by|from)\b|\bfrom \d{1,2} \w+\b|"
-    r"\bno longer\b|\bnot any ?more\b|\bwe (?:will )?(?:stop|switch|move|drop)\b|"
-    r"\bbesluit\s*[:/]|\bbesloten\b|\bafgesproken\b|\bvoortaan\b|\bmet ingang van\b|\bvanaf (?:nu|heden|vandaag|\d)|"
-    r"\bniet (?:meer|langer)\b|\bwe stoppen\b"
-)
 # Words of a decision as such: nothing less makes a text that names no page one that supersedes it.
 _DECIDED = re.compile(
-    r"\bdecision\b|\bdecided\b|\bagreed\b|\bno longer\b|\bnot any ?more\b|\bwe (?:will )?stop\b|"
-    r"\bbesluit\b|\bbesloten\b|\bafgesproken\b|\bniet (?:meer|langer)\b|\bwe stoppen\b"
+    r"\bdecision\b|\bdecided\b|\bagreed\b|\bno longer\b|\bwe(?:'ve| have| will)? (?:stop(?:ped)?|switched|dropped)\b|"
+    r"\b(?:not|nothing|nobody|never|no|\w+n't)\b.{0,80}\bany ?(?:more|longer)\b|\bfrom now on\b|\bgoing forward\b|"
+    r"\bbesluit\b|\bbesloten\b|\bafgesproken\b|\bniet (?:meer|langer)\b|\bgeen .{1,60} meer\b|\bvoortaan\b|"
+    r"\bwe stoppen\b"
+)
+_DENIES = re.compile(r"\b(?:no|not|never|nothing|\w+n't|niet|geen|nooit)\b")
+# Announces a change: enough where another value is given for the same thing.
+_CHANGES = re.compile(
+    r"\b(?:as of|from (?:here|today) on|starting|from today|from (?:this|next) \w+|effective)\b|"
+    r"\bfrom \d{1,2} \w+\b|\bsince (?:last|this|yesterday|today|\w+day)\b|\bwe (?:will )?(?:switch|move|drop)\b|"
+    r"\b(?:is|are|becomes?) now\b|\bnow (?:is|are)\b|\b(?:went|goes?|going|gone) (?:up|down)\b|"
+    r"\b(?:moves?|moved|changed?|changes|raised|increased|lowered|reduced|extended|shortened) (?:\S+ ){0,5}to\b|"
+    r"\bmet ingang van\b|\bvanaf (?:nu|heden|vandaag|morgen|deze|volgende|\d)|\b(?:is|zijn) nu\b|"
+    r"\b(?:verhoogd|verlaagd|verlengd|verkort|gewijzigd) (?:\S+ ){0,5}naar\b|\bgaat (?:\S+ ){0,3}naar\b"
+)
+# A wish or a plan changes nothing yet.
+_PROPOSES = re.compile(
+    r"\b(?:propos\w+|suggest\w*|should|could|would|might|maybe|perhaps|what if|voorstel\w*|zou(?:den)?|misschien)\b"
 )
 # Talk within days of a page's review is about the page, not against it.
 _LEAST_GAP = timedelta(days=7)
@@ -133,7 +140,11 @@ def _told(new: Side) -> _Told | None:
     # A question decides nothing.
     lines = [x for x in (new.row.title, *sentences(new.text)) if not x.rstrip().endswith("?")]
     folded = [fold(x) for x in lines]
-    decides = tuple(x for x, y in zip(lines, folded, strict=True) if _DECIDES.search(y))
+    decides = tuple(
+        x
+        for x, y in zip(lines, folded, strict=True)
+        if _DECIDED.search(y) or (_CHANGES.search(y) and not _PROPOSES.search(y))
+    )
     replaces = tuple(x for x, y in zip(lines, folded, strict=True) if _REPLACES.search(y))
     return _Told(decides, replaces) if decides or replaces else None
 
@@ -151,20 +162,25 @@ def _decided(
 ) -> Decision | None:
     for sentence in told.replaces:
         if _names(fold(sentence), old.row) or (linked and not _names_another(fold(sentence))):
-            said = next((x for x in told.decides if x != new.row.title), sentence)
-            return Decision(old=old.row.uri, new=new.row.uri, confidence=NAMED_CONFIDENCE, words=said)
+            words = next((x for x in told.decides if x != new.row.title), sentence)
+            return Decision(old=old.row.uri, new=new.row.uri, confidence=NAMED_CONFIDENCE, words=words)
     best: tuple[int, str] | None = None
     decided_later = younger(new.row, old.row, by=_LEAST_GAP)
     named = _names(fold(new.text), old.row)
-    for sentence in told.decides if decided_later else ():
+    for sentence in dict.fromkeys((*told.decides, *told.replaces)) if decided_later else ():
         common = subject_words(sentence) & standing
         if not common & asked:
             continue
         # Another value for the same thing, from now on, needs no word of decision.
-        other = differing(statements(sentence, new.row.title), values, asked, tuning) is not None
-        decided = _DECIDED.search(fold(sentence)) is not None
+        said = statements(sentence, new.row.title)
+        other = differing(said, values, asked, tuning) is not None
+        folded = fold(sentence)
+        replaces = sentence in told.replaces and not _names_another(folded)
+        decided = replaces or _DECIDED.search(folded) is not None
         same = len(common) >= 2 if named else len(common) >= 3 and bool(common & rare)
-        if other or (decided and same):
+        # To agree on the value that the page states, and on no other ("from 10 to 7%"), is to confirm it.
+        confirms = bool(said) and not _DENIES.search(folded) and all(states(values, s, tuning) for s in said)
+        if other or (decided and same and not confirms):
             best = max(best or (0, ""), (len(common), sentence), key=lambda b: b[0])
     if best is None:
         return None

@@ -25,7 +25,7 @@ def differing(
             if share < tuning.same_subject:
                 continue
             # A side that also states the other's value for the subject agrees in part ("was 20, is 30 now").
-            if _states(ours, y, tuning) or _states(theirs, x, tuning):
+            if states(ours, y, tuning) or states(theirs, x, tuning):
                 continue
             if best is None or (share, len(common)) > best:
                 best = (share, len(common))
@@ -33,7 +33,8 @@ def differing(
     return why
 
 
-def _states(side: Sequence[Statement], value: Statement, tuning: Tuning) -> bool:
+def states(side: Sequence[Statement], value: Statement, tuning: Tuning) -> bool:
+    """Whether this side states the same value for the same thing."""
     return any(
         not s.denied
         and s.dimension == value.dimension

@@ -241,6 +241,15 @@ def test_talk_that_decides_nothing_on_the_page_supersedes_nothing(text: str) -> 
             "Crew is no longer part of what a cruise ship pays.",
             "cruise crew",
         ),
+        ("Use Boltex for the quay lamps.", "Lumen replaces Boltex for the quay lamps from this week.", "quay lamps"),
+        ("The berth log is kept for 30 days.", "We keep the berth log for 90 days: it went up.", "berth log"),
+        ("The berth fee is 10%.", "Decision of the board: the berth fee goes down from 10% to 7.5%.", "berth fee"),
+        ("The berth log is kept for 30 days.", "The keeping of the berth log is now 90 days.", "berth log"),
+        (
+            "The berth pass expires after a year.",
+            "The harbour master decided: a berth pass won't expire any more.",
+            "pass",
+        ),
         ("Tugs count as vessels.", "Tugs are no longer vessels. The page Vessel counts still says so.", "tugs"),
     ],
 )
@@ -256,6 +265,8 @@ def test_a_decision_in_other_words_or_another_value_from_now_on_supersedes(page:
         "The berth is kept free for 2 hours from now on.",
         "From now on the crane is serviced every 4 hours.",
         "It took 4 hours to free the berth.",
+        "I propose that the berth is kept free for 4 hours from this week.",
+        "We replaced the lamp at the berth.",
     ],
 )
 def test_the_same_value_another_thing_and_a_tale_supersede_nothing(talk: str) -> None:
