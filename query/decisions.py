@@ -173,7 +173,7 @@ def _decided(
             continue
         # Another value for the same thing, from now on, needs no word of decision.
         said = statements(sentence, new.row.title)
-        other = differing(said, values, asked, tuning) is not None
+        other = differing(said, values, asked, tuning) is not None or _moves(said, values, tuning)
         folded = fold(sentence)
         replaces = sentence in told.replaces and not _names_another(folded)
         decided = replaces or _DECIDED.search(folded) is not None
@@ -185,6 +185,12 @@ def _decided(
     if best is None:
         return None
     return Decision(old=old.row.uri, new=new.row.uri, confidence=SUBJECT_CONFIDENCE, words=best[1])
+
+
+def _moves(said: Sequence[Statement], values: Sequence[Statement], tuning: Tuning) -> bool:
+    """Whether a sentence leads from the value that the page states to another ("from 10 to 7%")."""
+    held = [(at, s) for at, s in enumerate(said) if states(values, s, tuning)]
+    return any(s.dimension == h.dimension and s.value != h.value for at, h in held for s in said[at + 1 :])
 
 
 def _names(sentence: str, row: ItemRow) -> bool:
