@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
+
 from core.clock import Clock
 from core.errors import ConfigError
 from core.settings import AzureDevOpsSettings, GraphSettings, IssuerSettings, Settings, load_settings
@@ -106,7 +108,7 @@ def world_settings(sandbox: SandboxServer, data: Path, overrides: Mapping[str, A
         token_url=f"{sandbox.base_url}/oidc/{world.tenant_id}/oauth2/v2.0/token",
         tenant=str(world.tenant_id),
         client_id=SANDBOX_CLIENT[0],
-        client_secret=SANDBOX_CLIENT[1],  # type: ignore[arg-type]
+        client_secret=SecretStr(SANDBOX_CLIENT[1]),
         public_teams_open=True,
     )
     azure_devops = None
@@ -115,7 +117,7 @@ def world_settings(sandbox: SandboxServer, data: Path, overrides: Mapping[str, A
         azure_devops = AzureDevOpsSettings(
             organization=organization,
             base_url=f"{sandbox.base_url}/ado/{organization}",
-            pat=SANDBOX_PAT,  # type: ignore[arg-type]
+            pat=SecretStr(SANDBOX_PAT),
             tenant=str(world.tenant_id),
             project_acl_reaches_objects=True,
         )
