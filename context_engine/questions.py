@@ -97,7 +97,8 @@ def load_questions(path: Path) -> QuestionFile:
         first = e.errors()[0]
         place = ".".join(str(x) for x in first["loc"]) or "the file"
         known = f"Known keys: {', '.join(_known(first['loc']))}" if first["type"] == "extra_forbidden" else None
-        raise InputError(f"{place}: {first['msg']}", where=str(path), mend=known) from e
+        why = "a list is needed here" if first["type"] == "tuple_type" else first["msg"]
+        raise InputError(f"{place}: {why}", where=str(path), mend=known) from e
     seen: set[str] = set()
     for question in questions.questions:
         if question.id in seen:

@@ -20,8 +20,10 @@ def show_bundle(bundle: Bundle, console: Console | None = None, *, most: int | N
     out.print(f"[dim]read as: {escape(bundle.interpreted_as.summary)}[/dim]")
     for g in bundle.glossary:
         own = "[green]your team's meaning[/green]" if g.yours else "elsewhere"
-        out.print(
-            f"  [cyan]{g.ref}[/cyan] [bold]{escape(g.term)}[/bold] = {escape(g.meaning)}  ({own}: {escape(g.context)})"
+        _line(
+            out,
+            2,
+            f"[cyan]{g.ref}[/cyan] [bold]{escape(g.term)}[/bold] = {escape(g.meaning)}  ({own}: {escape(g.context)})",
         )
     evidence = bundle.evidence if most is None else bundle.evidence[:most]
     for e in evidence:
@@ -31,25 +33,31 @@ def show_bundle(bundle: Bundle, console: Console | None = None, *, most: int | N
         out.print(f"  [dim]… and {hidden + bundle.more.dropped} more[/dim]")
     for p in bundle.people:
         state = "" if p.active else " [red](has left)[/red]"
-        out.print(
-            f"  [magenta]{p.ref}[/magenta] ask [bold]{escape(p.name)}[/bold]{state}, {escape(p.title or '')}: "
-            f"{escape(p.recency)}"
+        title = f", {escape(p.title)}" if p.title else ""
+        _line(
+            out, 2, f"[magenta]{p.ref}[/magenta] ask [bold]{escape(p.name)}[/bold]{state}{title}: {escape(p.recency)}"
         )
         for receipt in p.why[:2]:
-            out.print(
-                f"       because {escape(receipt.text)}{f' [{receipt.ref}]' if receipt.ref else ''}", highlight=False
-            )
+            _line(out, 7, f"because {escape(receipt.text)}{escape(f' [{receipt.ref}]') if receipt.ref else ''}")
         for starter in p.starters[:1]:
-            out.print(f"       start with: {escape(starter)}")
+            _line(out, 7, f"start with: {escape(starter)}")
         if p.fallback is not None:
-            out.print(f"       else [bold]{escape(p.fallback.name)}[/bold]: {escape(p.fallback.why)}")
+            _line(out, 7, f"else [bold]{escape(p.fallback.name)}[/bold]: {escape(p.fallback.why)}")
     for c in bundle.conflicts:
-        out.print(f"  [yellow]! {c.a} and {c.b} may disagree[/yellow]: {escape(c.why)}")
+        _line(out, 2, f"[yellow]! {c.a} and {c.b} may disagree[/yellow]: {escape(c.why)}")
     if bundle.gaps:
-        out.print(f"  [dim]nothing from: {', '.join(g.source.value for g in bundle.gaps)}[/dim]")
+        _line(out, 2, f"[dim]nothing from: {', '.join(g.source.value for g in bundle.gaps)}[/dim]")
     for note in bundle.unresolved:
-        out.print(f"  [dim]unresolved: {escape(note)}[/dim]")
+        _line(out, 2, f"[dim]unresolved: {escape(note)}[/dim]")
     out.print(f"[dim]digest {bundle.digest[:12]}, {bundle.budget.used} of {bundle.budget.max_tokens} tokens[/dim]")
+
+
+def _line(out: Console, indent: int, markup: str) -> None:
+    """Print a line; where it wraps, what follows stands further in."""
+    rows = Text.from_markup(markup).wrap(out, out.width - indent - 2)
+    for n, row in enumerate(rows):
+        row.rstrip()
+        out.print(Text(" " * (indent + 2 * (n > 0))) + row)
 
 
 def _evidence(out: Console, e: Evidence, bundle: Bundle) -> None:
@@ -60,17 +68,26 @@ def _evidence(out: Console, e: Evidence, bundle: Bundle) -> None:
         ("  " + e.ref.ljust(4), "cyan"),
         (e.source.value.ljust(14), "dim"),
         (number + e.title, "bold"),
-        overflow="ellipsis",
     )
-    head.no_wrap = True
-    out.print(head)
-    facts = [author, when, e.authority, *([e.state] if e.state else []), *([f"via {e.via}"] if e.via else [])]
-    out.print(Padding(Text(" · ".join(facts), style="dim"), (0, 0, 0, 6)))
+    out.print(head, no_wrap=True, overflow="ellipsis")
+    facts = [e.container, author, when, e.authority]
+    facts += [e.state] if e.state else []
+    facts += [f"via {e.via}"] if e.via else []
+    _line(out, 6, f"[dim]{escape(' · '.join(facts))}[/dim]")
     if e.superseded_by:
-        out.print(Padding(Text(f"superseded ({e.supersession}) by {e.superseded_by}", style="yellow"), (0, 0, 0, 6)))
+        by = next((x.ref for x in bundle.evidence if x.uri == e.superseded_by), e.superseded_by)
+        _line(out, 6, f"[yellow]superseded ({escape(str(e.supersession))}) by {escape(by)}[/yellow]")
     if e.staleness:
-        out.print(Padding(Text(e.staleness, style="yellow"), (0, 0, 0, 6)))
+        _line(out, 6, f"[yellow]{escape(e.staleness)}[/yellow]")
+    if e.factors is not None:
+        f = e.factors
+        _line(
+            out,
+            6,
+            f"[dim]score {f.score:.3f} = relevance {f.relevance:.3f} (meaning {f.dense:.3f}, keywords {f.keyword:.3f}) "
+            f"× time {f.time:.2f} × authority {f.authority:.2f} × proximity {f.proximity:.2f}[/dim]",
+        )
     lines = [line for line in e.snippet.splitlines() if line.strip()][:SNIPPET_LINES]
     for line in lines:
         text = Text(line.strip(), overflow="ellipsis", no_wrap=True)
-        out.print(Padding(text, (0, 0, 0, 6)))
+        out.print(Padding(text, (0, 0, 0, 6), expand=False))

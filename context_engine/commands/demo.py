@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.rule import Rule
+from rich.text import Text
 
 from context_engine.commands.asking import post
 from context_engine.commands.screen import Screen
@@ -66,6 +67,7 @@ def demo(target: Target) -> None:
         )
     out = Console(width=80)
     started = time.perf_counter()
+    shown = scenes(target)
     with Screen() as screen, target.open(on_progress=screen.progress, on_step=screen.step) as engine:
         fresh = not engine.was_synced()
         reports = engine.bring_up_to_date()
@@ -77,8 +79,17 @@ def demo(target: Target) -> None:
             out.print(f"already ingested; ready in {time.perf_counter() - started:.0f} s\n")
         assert engine.sandbox is not None
         state = engine.sandbox.state
+        if state.applied:
+            out.print(
+                f"This is the world after its events {', '.join(state.applied)}, so it is not quite as told below. "
+                f"To begin again, remove {target.data}\n",
+                highlight=False,
+                markup=False,
+            )
         with LoopbackServer(engine.app) as server:
-            for scene in scenes(target):
+            if not shown:
+                out.print("nothing to ask: no questions.yaml that has two askers\n")
+            for scene in shown:
                 out.print(Rule(f"[bold]{scene.question}"))
                 out.print(f"[dim]{scene.why}[/dim]\n")
                 bundles = []
@@ -95,10 +106,20 @@ def demo(target: Target) -> None:
                     out.print()
                 _differences(out, bundles)
     more = target.options()
+    own = target.world is not None and target.world.resolve() != DEMO_WORLD
+    asker = "PERSON" if own else "sarah"
+    question = "a question" if own else "what is CSR?"
     out.print(Rule("[bold]How to go on"))
-    out.print("make serve            the HTTP API, with a curl and a token for each person")
-    out.print(f'.venv/bin/context-engine ask "what is CSR?" --as sarah {more}'.rstrip(), highlight=False)
-    out.print(f".venv/bin/context-engine eval {more}   the golden questions", highlight=False)
+    for line, says in (
+        (
+            f".venv/bin/context-engine serve {more}" if more else "make serve",
+            "the HTTP API, with a curl and a token for each person",
+        ),
+        (f'.venv/bin/context-engine ask "{question}" --as {asker} {more}', "one question"),
+        (f".venv/bin/context-engine eval {more}", "the golden questions"),
+    ):
+        out.print(f"{says}:", highlight=False)
+        out.print(f"  {line.rstrip()}", highlight=False, markup=False, soft_wrap=True)
 
 
 def scenes(target: Target) -> tuple[Scene, ...]:
@@ -109,9 +130,11 @@ def scenes(target: Target) -> tuple[Scene, ...]:
     path = target.world / "questions.yaml"
     questions = load_questions(path).questions if path.is_file() else ()
     people = list(dict.fromkeys(q.as_ for q in questions))
+    once = {q.ask: q for q in reversed(questions) if q.after is None}
+    chosen = [q for q in questions if once.get(q.ask) is q][:3]
     return tuple(
         Scene(q.ask, (q.as_, next(p for p in people if p != q.as_)), _focus(q), "two people, one question")
-        for q in [q for q in questions if q.after is None][:3]
+        for q in chosen
         if len(people) > 1
     )
 
@@ -122,13 +145,17 @@ def _focus(question: Question) -> dict[str, Any] | None:
 
 
 def _differences(out: Console, bundles: list[Bundle]) -> None:
-    """Which evidence only one of two askers was given."""
+    """Which evidence only one of two askers was given, shown above or not."""
     first, second = bundles
     for mine, theirs in ((first, second), (second, first)):
         have = {e.uri for e in theirs.evidence}
-        only = [e.title for e in mine.evidence if e.uri not in have]
+        only = [e for e in mine.evidence if e.uri not in have]
         if only:
-            out.print(f"[bold]only {mine.asker.name}:[/bold] {'; '.join(only[:6])}", highlight=False)
+            out.print(f"[bold]only {mine.asker.name}:[/bold]", highlight=False)
+        for e in only[:6]:
+            out.print(Text(f"  {e.ref.ljust(4)}{e.container}: {e.title}"), no_wrap=True, overflow="ellipsis")
+        if len(only) > 6:
+            out.print(f"  … and {len(only) - 6} more", highlight=False)
     first_people = [p.name for p in first.people]
     second_people = [p.name for p in second.people]
     if first_people != second_people:

@@ -105,14 +105,18 @@ def event(target: Target, event_id: str) -> None:
         answer = httpx.post(f"{running.sandbox}/_sandbox/events/{event_id}", timeout=30)
         if answer.status_code >= 400:
             raise InputError(_why(answer), where=f"event {event_id!r}")
-        print(f"{event_id} applied; the running engine syncs it now")
+        print(_told(event_id, answer.json()["applied"]) + "; the running engine syncs it now")
         return
     with Screen() as screen, target.open(on_progress=screen.progress, on_step=screen.step) as engine:
         assert engine.sandbox is not None
-        engine.sandbox.apply(event_id)
+        applied = engine.sandbox.apply(event_id)
         reports = engine.sync()
-    print(f"{event_id} applied and synced")
+    print(_told(event_id, applied) + "; synced")
     print_reports(reports)
+
+
+def _told(event_id: str, applied: Sequence[str]) -> str:
+    return f"applied {', '.join(applied)}" if applied else f"{event_id} was applied before"
 
 
 def migrate(config: Path | None) -> None:
