@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
@@ -13,8 +15,13 @@ from core.times import ago
 SNIPPET_LINES = 3
 
 
-def show_bundle(bundle: Bundle, console: Console | None = None, *, most: int | None = None) -> None:
-    """Print the whole bundle, or its first `most` pieces of evidence and a line for the rest."""
+def show_bundle(
+    bundle: Bundle, console: Console | None = None, *, most: int | None = None, marked: Collection[str] = ()
+) -> None:
+    """Print the whole bundle, or its first `most` pieces of evidence and a line for the rest.
+
+    `marked` are addresses that nobody else was given: they are marked, and half of what is shown is kept for them.
+    """
     out = console or Console(width=80)
     out.print(f"[bold]{escape(bundle.question)}[/bold]  [dim]as {escape(bundle.asker.name)}[/dim]")
     out.print(f"[dim]read as: {escape(bundle.interpreted_as.summary)}[/dim]")
@@ -25,9 +32,9 @@ def show_bundle(bundle: Bundle, console: Console | None = None, *, most: int | N
             2,
             f"[cyan]{g.ref}[/cyan] [bold]{escape(g.term)}[/bold] = {escape(g.meaning)}  ({own}: {escape(g.context)})",
         )
-    evidence = bundle.evidence if most is None else bundle.evidence[:most]
+    evidence = bundle.evidence if most is None else _picked(bundle.evidence, most, marked)
     for e in evidence:
-        _evidence(out, e, bundle)
+        _evidence(out, e, bundle, only=e.uri in marked)
     hidden = len(bundle.evidence) - len(evidence)
     if hidden or bundle.more.dropped:
         out.print(f"  [dim]… and {hidden + bundle.more.dropped} more[/dim]")
@@ -52,6 +59,14 @@ def show_bundle(bundle: Bundle, console: Console | None = None, *, most: int | N
     out.print(f"[dim]digest {bundle.digest[:12]}, {bundle.budget.used} of {bundle.budget.max_tokens} tokens[/dim]")
 
 
+def _picked(evidence: Sequence[Evidence], most: int, marked: Collection[str]) -> list[Evidence]:
+    """The first of all, and the first of the marked, in the bundle's own order."""
+    special = [e.uri for e in evidence if e.uri in marked][: most // 2]
+    others = [e.uri for e in evidence if e.uri not in special][: most - len(special)]
+    chosen = {*special, *others}
+    return [e for e in evidence if e.uri in chosen]
+
+
 def _line(out: Console, indent: int, markup: str) -> None:
     """Print a line; where it wraps, what follows stands further in."""
     rows = Text.from_markup(markup).wrap(out, out.width - indent - 2)
@@ -60,12 +75,13 @@ def _line(out: Console, indent: int, markup: str) -> None:
         out.print(Text(" " * (indent + 2 * (n > 0))) + row)
 
 
-def _evidence(out: Console, e: Evidence, bundle: Bundle) -> None:
+def _evidence(out: Console, e: Evidence, bundle: Bundle, *, only: bool) -> None:
     author = e.author.name if e.author else "unknown"
     when = ago(e.modified_at, bundle.now) if e.modified_at else "undated"
     number = f"#{e.number} " if e.number and e.source.value in {"work_items", "pull_requests"} else ""
     head = Text.assemble(
-        ("  " + e.ref.ljust(4), "cyan"),
+        ("* " if only else "  ", "bold green"),
+        (e.ref.ljust(4), "cyan"),
         (e.source.value.ljust(14), "dim"),
         (number + e.title, "bold"),
     )

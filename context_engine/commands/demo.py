@@ -91,7 +91,8 @@ def demo(target: Target) -> None:
                 out.print("nothing to ask: no questions.yaml that has two askers\n")
             for scene in shown:
                 out.print(Rule(f"[bold]{scene.question}"))
-                out.print(f"[dim]{scene.why}[/dim]\n")
+                out.print(f"[dim]{scene.why}[/dim]")
+                out.print("[dim]* marks what only one of the two was given.[/dim]\n")
                 bundles = []
                 for person in scene.askers:
                     body = request_body(
@@ -102,7 +103,9 @@ def demo(target: Target) -> None:
                     )
                     token = engine.sandbox.token(person, audience=AUDIENCE)
                     bundles.append(Bundle.model_validate_json(post(server.url, token, body).content))
-                    show_bundle(bundles[-1], out, most=6)
+                given = [{e.uri for e in bundle.evidence} for bundle in bundles]
+                for bundle, mine, theirs in zip(bundles, given, reversed(given), strict=True):
+                    show_bundle(bundle, out, most=6, marked=mine - theirs)
                     out.print()
                 _differences(out, bundles)
     more = target.options()
