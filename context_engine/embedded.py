@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -100,8 +100,8 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         self.clock: Clock = worlds.clock_of(self.sandbox) if self.sandbox and not self._real_clock else SystemClock()
         self._on_step("postgres")
         ingest_url, query_url = self._postgres()
-        self.database = self._stack.enter_context(_closing(Database(ingest_url)))
-        self.query_database = self._stack.enter_context(_closing(Database(query_url)))
+        self.database = self._stack.enter_context(closing(Database(ingest_url)))
+        self.query_database = self._stack.enter_context(closing(Database(query_url)))
         self._on_step("model")
         self.embedder = self._embedder or build_embedder(self.settings)
         self._on_step("index")
@@ -180,14 +180,3 @@ def owned(data: Path) -> AbstractContextManager[IO[str]]:
     handle.write(str(os.getpid()))
     handle.flush()
     return handle
-
-
-class _closing(AbstractContextManager[Database]):  # noqa: N801
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def __enter__(self) -> Database:
-        return self._database
-
-    def __exit__(self, *_: object) -> None:
-        self._database.close()
