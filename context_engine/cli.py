@@ -126,6 +126,24 @@ def event(
     commands.event(commands.Target.of(world=world, data=data), event_id)
 
 
+@app.command("explain-access")
+def explain_access(
+    item: Annotated[
+        str, typer.Argument(help="A ctx:// or web address, a number (4101, AB#4101, !88) or a title.", metavar="ITEM")
+    ],
+    person: Annotated[
+        str, typer.Argument(help="A user principal name, an object id, or a person of the world.", metavar="PERSON")
+    ],
+    world: World = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Say why a person may or may not read an item: gate, layer, entry and path. Exit status 1 where they may not."""
+    target = commands.Target.of(world=world, data=data, config=config)
+    raise typer.Exit(commands.explain_access(target, item, person, as_json=as_json))
+
+
 @app.command()
 def migrate(config: Config = None) -> None:
     """Bring the schema of the configured Postgres up to date (embedded mode does it by itself)."""

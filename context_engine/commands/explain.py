@@ -1,0 +1,186 @@
+"""explain-access: why a person may or may not read an item, gate by gate, for an administrator at a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.text import Text
+
+from context_engine.commands.record import record_of
+from context_engine.commands.target import Target
+from context_engine.explain import Entry, Explainer, Explanation, GateTold
+from context_engine.explain_targets import Unknown
+from context_engine.wiring import connector_names
+from core import principals
+from core.access import Outcome
+from core.clock import SystemClock
+from core.principals import Principal
+from core.settings import load_settings
+from fixtures.sandbox.state import SandboxState
+from fixtures.sandbox.world import load_world
+from graph.db import Database
+from graph.directory import DirectoryStore
+from graph.scopes import ScopeStore
+
+WIDTH = 80
+_SHOWN = 4
+
+
+def explain_access(target: Target, item: str, person: str, *, as_json: bool) -> int:
+    """Print why; 0 where the person may read the item, 1 where not."""
+    keys, required, limit = _of_target(target)
+    with record_of(target) as database:
+        explanation = explainer(database, keys=keys, required=required, limit=limit).explain(item, person)
+    if as_json:
+        print(json.dumps(explanation_json(explanation)))
+    else:
+        show(explanation)
+    return 0 if explanation.may_read else 1
+
+
+def explainer(
+    database: Database,
+    *,
+    limit: timedelta,
+    required: tuple[str, ...] = (),
+    keys: Mapping[str, Principal] | None = None,
+) -> Explainer:
+    """An explainer over a record. `limit` and `required` must be those that questions are answered with."""
+    return Explainer(
+        database,
+        scopes=ScopeStore(database, revocation_limit=limit),
+        directory=DirectoryStore(database, required=required),
+        clock=SystemClock(),
+        keys=keys,
+    )
+
+
+def _of_target(target: Target) -> tuple[dict[str, Principal], tuple[str, ...], timedelta]:
+    """Keys of people (of a world), the connectors that must have told who belongs where, and the age limit."""
+    if target.world is None:
+        assert target.settings is not None
+        return {}, connector_names(target.settings), target.settings.revocation_limit
+    world = load_world(target.world)
+    state = SandboxState(world)
+    tenant = str(world.tenant_id)
+    keys = {key: principals.user(tenant, state.oid(key)) for key in world.people}
+    required = ("teams", "azure_devops") if world.azure_devops is not None else ("teams",)
+    return keys, required, load_settings().revocation_limit
+
+
+def explanation_json(e: Explanation) -> dict[str, Any]:
+    """An explanation as `explain-access --json` prints it."""
+    item: dict[str, Any] = {"uri": e.item.uri}
+    if not isinstance(e.item, Unknown):
+        item |= {
+            "kind": e.item.kind,
+            "title": e.item.title,
+            "url": e.item.url,
+            "lifecycle": e.item.lifecycle,
+            "label": e.item.label,
+        }
+    return {
+        "may_read": e.may_read,
+        "person": {
+            "principal": e.person.principal,
+            "name": e.person.name,
+            "kind": e.account.kind.value if e.account else None,
+            "enabled": e.account.enabled if e.account else None,
+        },
+        "item": item,
+        "scope": _scope_json(e),
+        "gates": [_gate_json(g) for g in e.gates],
+        "obstacles": [{"kind": o.kind, "says": o.says, "do": o.do} for o in e.obstacles],
+        "notes": list(e.notes),
+    }
+
+
+def _scope_json(e: Explanation) -> dict[str, Any] | None:
+    if e.standing is None:
+        return None
+    return {
+        "id": e.standing.scope.id,
+        "kind": e.standing.scope.kind,
+        "name": e.standing.scope.name,
+        "connector": e.standing.origin,
+        "read_at": e.standing.read_at.isoformat() if e.standing.read_at else None,
+        "opens": e.standing.opens,
+    }
+
+
+def _gate_json(g: GateTold) -> dict[str, Any]:
+    return {
+        "gate": g.gate,
+        "outcome": g.outcome.value,
+        "node": g.node,
+        "entries": [
+            {
+                "effect": entry.effect,
+                "principal": entry.principal,
+                "name": entry.name,
+                "path": [{"principal": s.principal, "name": s.name} for s in entry.path],
+            }
+            for entry in g.entries
+        ],
+        "would_admit": [{"principal": s.principal, "name": s.name} for s in g.would_admit],
+    }
+
+
+def show(e: Explanation, console: Console | None = None) -> None:
+    """Print it, 80 columns wide."""
+    out = console or Console(width=WIDTH)
+    title = e.item.title if not isinstance(e.item, Unknown) and e.item.title else e.item.uri
+    verdict = "[bold green]YES[/]" if e.may_read else "[bold red]NO[/]"
+    can = "may read" if e.may_read else "may not read"
+    _line(out, 0, f"{verdict}  [bold]{escape(e.person.name)}[/bold] {can} [bold]{escape(title)}[/bold]")
+    _line(out, 2, f"[dim]item    {escape(e.item.uri)}[/dim]")
+    _line(out, 2, f"[dim]person  {escape(e.person.principal)}[/dim]")
+    if e.standing is not None:
+        scope = e.standing.scope
+        read = f"{e.standing.read_at:%Y-%m-%d %H:%M:%S} UTC" if e.standing.read_at else "never"
+        _line(out, 2, f"[dim]scope   {escape(scope.kind)} {escape(scope.name)}; permissions read {read}[/dim]")
+    for gate in e.gates:
+        _gate(out, gate)
+    for obstacle in e.obstacles:
+        _line(out, 2, f"[red]✗[/red] {escape(obstacle.says)}")
+        if obstacle.do:
+            _line(out, 4, f"→ {escape(obstacle.do)}")
+    for note in e.notes:
+        _line(out, 2, f"[yellow]note[/yellow] {escape(note)}")
+
+
+def _gate(out: Console, gate: GateTold) -> None:
+    opens = gate.outcome is Outcome.ALLOWED
+    mark = "[green]✓[/green]" if opens else "[red]✗[/red]"
+    word = {Outcome.ALLOWED: "allows", Outcome.DENIED: "denies"}.get(gate.outcome)
+    if word is None:
+        _line(out, 2, f"{mark} [bold]{escape(gate.gate)}[/bold]: no entry names them")
+        if gate.would_admit:
+            rest = len(gate.would_admit) - _SHOWN
+            named = ", ".join(escape(s.name) for s in gate.would_admit[:_SHOWN])
+            _line(out, 6, f"it names {named}{f' and {rest} more' if rest > 0 else ''}")
+        return
+    for number, entry in enumerate(gate.entries[:_SHOWN]):
+        says = f"{escape(gate.node or '')} {word} [bold]{escape(entry.name)}[/bold]"
+        _line(out, 2, f"{mark} [bold]{escape(gate.gate)}[/bold]: {says}") if number == 0 else _line(
+            out, 4, f"and {says}"
+        )
+        _line(out, 6, _path(entry))
+    if len(gate.entries) > _SHOWN:
+        _line(out, 4, f"and {len(gate.entries) - _SHOWN} more entries that name them")
+
+
+def _path(entry: Entry) -> str:
+    if len(entry.path) == 1:
+        return "named directly"
+    return " → ".join(escape(s.name) for s in entry.path)
+
+
+def _line(out: Console, indent: int, text: str) -> None:
+    out.print(Padding(Text.from_markup(text), (0, 0, 0, indent)), highlight=False)
