@@ -50,6 +50,15 @@ class AzureDevOpsSettings(BaseModel):
         description="where no area, repo or wiki names somebody, the project's own ACL decides (worlds say so; the "
         "real service does not)",
     )
+    max_requests_per_run: int | None = Field(
+        default=None, ge=1, description="a run ends there, and the next goes on; null: no limit"
+    )
+    max_wait_per_run: int | None = Field(
+        default=1800, ge=0, description="seconds that a run waits in all for a throttling service; null: no limit"
+    )
+    reread_closed_pull_requests_days: int = Field(
+        default=30, ge=0, description="how long after closing a pull request's discussion is still watched"
+    )
 
 
 class GraphSettings(BaseModel):

@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from threading import Lock
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -17,6 +16,7 @@ import httpx
 from core.errors import SourceError, SourceThrottledError
 from core.settings import AzureDevOpsSettings
 from ingestion.azure_devops.faults import RETRYABLE, fault_of, is_unreadable, looks_signed_out, retry_after
+from ingestion.azure_devops.throttle import Throttle, Traffic
 
 # Throttled requests are delayed by up to 30 s and then answer 200; a shorter time-out would repeat them into a worse
 # delay.
@@ -60,16 +60,34 @@ class AdoClient:
             Host.IDENTITY: (settings.identity_url or core).rstrip("/"),
             Host.ENTITLEMENT: (settings.entitlement_url or core).rstrip("/"),
         }
-        self._sleep, self._jitter, self._now = sleep, jitter, now
         self._attempts, self._max_wait = attempts, max_wait
-        self._lock = Lock()
-        self._not_before = 0.0
+        self._throttle = Throttle(
+            max_wait=max_wait,
+            max_requests=settings.max_requests_per_run,
+            max_waits=settings.max_wait_per_run,
+            sleep=sleep,
+            jitter=jitter,
+            now=now,
+        )
         headers = {"X-TFS-FedAuthRedirect": "Suppress", "User-Agent": "context-engine"}
         if settings.pat is not None:
             pair = f":{settings.pat.get_secret_value()}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
         self._http = httpx.Client(timeout=TIMEOUT, follow_redirects=False, headers=headers)
-        self.requests = 0
+
+    @property
+    def requests(self) -> int:
+        """How many requests have been sent."""
+        return self.stats.total
+
+    @property
+    def stats(self) -> Traffic:
+        """Requests by area, waits, retries and throttled answers since the client was made."""
+        return self._throttle.traffic
+
+    def begin_run(self) -> None:
+        """Start the budget of requests and waits anew."""
+        self._throttle.begin()
 
     @property
     def base_url(self) -> str:
@@ -174,53 +192,43 @@ class AdoClient:
         if body is not None:
             content, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
         query = {k: _text(v) for k, v in (params or {}).items() if v is not None}
+        where = _where(url)
         failure: SourceError | None = None
         for attempt in range(1, self._attempts + 1):
-            self._wait_turn()
+            self._throttle.admit(urlsplit(url).path, where, again=attempt > 1)
             try:
-                self.requests += 1
                 answer = self._http.request(method, url, params=query or None, content=content, headers=sent)
             except httpx.HTTPError as e:
-                failure = SourceError(f"no answer ({type(e).__name__})", where=_where(url))
-                self._pause(attempt, None)
+                failure = SourceError(f"no answer ({type(e).__name__})", where=where)
+                self._pause(attempt, None, where)
                 continue
             asked = retry_after(answer.headers)
             unreadable = is_unreadable(answer.status_code, answer.content)
             if answer.status_code in RETRYABLE and not unreadable:
-                failure = fault_of(answer.status_code, answer.headers, answer.content, _where(url))
+                failure = fault_of(answer.status_code, answer.headers, answer.content, where)
                 if asked is not None and asked > self._max_wait:
-                    raise SourceThrottledError("asked to wait too long", retry_after=asked, where=_where(url))
-                self._pause(attempt, asked)
+                    raise SourceThrottledError(
+                        f"asked to wait {round(asked)} s, longer than a run does; a later one goes on from here",
+                        retry_after=asked,
+                        where=where,
+                    )
+                self._pause(attempt, asked, where)
                 continue
-            if asked is not None:
-                # A delayed 200 asks for a rest before the next call, not for the same call again.
-                self._rest(min(asked, self._max_wait))
+            # A delayed 200 asks for a rest before the next call, not for the same call again.
+            self._throttle.heed(answer.headers)
             if lenient and unreadable and not looks_signed_out(answer.status_code, answer.headers):
                 return None
-            fault = fault_of(answer.status_code, answer.headers, answer.content, _where(url))
+            fault = fault_of(answer.status_code, answer.headers, answer.content, where)
             if fault is not None:
                 raise fault
             if not binary and (answer.status_code == 204 or not answer.content.strip()):
                 return None
             return answer
-        raise failure or SourceError("no answer", where=_where(url))
+        raise failure or SourceError("no answer", where=where)
 
-    def _wait_turn(self) -> None:
-        with self._lock:
-            wait = self._not_before - self._now()
-        if wait > 0:
-            self._sleep(wait)
-
-    def _rest(self, seconds: float) -> None:
-        with self._lock:
-            self._not_before = max(self._not_before, self._now() + seconds)
-
-    def _pause(self, attempt: int, asked: float | None) -> None:
-        if attempt >= self._attempts:
-            return
-        backoff = min(30.0, 0.5 * 2 ** (attempt - 1)) * (0.5 + 0.5 * self._jitter())
-        # What the source asks for is a lower bound; jitter on top keeps many workers from coming back at once.
-        self._sleep(backoff if asked is None else asked + 0.1 * backoff)
+    def _pause(self, attempt: int, asked: float | None, where: str) -> None:
+        if attempt < self._attempts:
+            self._throttle.pause(attempt, asked, where)
 
     def _url(self, host: Host, path: str) -> str:
         return f"{self._bases[host]}/{path.lstrip('/')}"

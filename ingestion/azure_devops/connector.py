@@ -10,6 +10,7 @@ from ingestion.azure_devops.directory import Directory
 from ingestion.azure_devops.organization import Organization
 from ingestion.azure_devops.permissions import Permissions
 from ingestion.azure_devops.pull_requests import PullRequestsReader
+from ingestion.azure_devops.throttle import Traffic
 from ingestion.azure_devops.wikis import WikisReader
 from ingestion.azure_devops.work_items import WorkItemsReader
 from ingestion.connector import AccessSnapshot, Admission, Reader
@@ -85,6 +86,11 @@ class AzureDevOpsConnector:
             PullRequestsReader(self._org),
         )
         return found
+
+    @property
+    def traffic(self) -> Traffic:
+        """Requests by area, waits and retries since the connector was made; `since` gives those of one run."""
+        return self._org.client.stats
 
     def scope_of(self, uri: str) -> ScopeId | None:
         """The scope of a page, file, commit or pull request by its address; a work item's stands in its area."""

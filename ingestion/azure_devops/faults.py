@@ -36,7 +36,12 @@ def message_of(body: bytes) -> str:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that the source asks to wait; None where it does not ask. X-RateLimit-Delay is only told, not asked."""
-    value = headers.get("Retry-After") or headers.get("retry-after")
+    return number_in(headers, "Retry-After")
+
+
+def number_in(headers: Mapping[str, str], name: str) -> float | None:
+    """The number (not negative) in a header; None where it is missing or no number."""
+    value = headers.get(name) or headers.get(name.lower())
     try:
         return max(0.0, float(value)) if value else None
     except ValueError:

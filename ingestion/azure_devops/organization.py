@@ -40,7 +40,8 @@ class Organization:
         return self._identities or self.refresh_identities()
 
     def refresh(self) -> Catalogue:
-        """Read the structure again: projects, areas, repos, wikis."""
+        """Read the structure again: projects, areas, repos, wikis. Every run begins with it, and so does its budget."""
+        self.client.begin_run()
         self._catalogue = read_catalogue(self.client, self.sdk)
         return self._catalogue
 

@@ -91,6 +91,26 @@ def test_slowness_is_at_least_what_was_asked_for(server: SandboxServer, control:
     assert server.faults.take("GET", "/graph/v1.0/users")[0] == 0
 
 
+def test_answers_can_tell_of_the_caller_s_allowance_and_stay_what_they_are(
+    control: httpx.Client, graph: httpx.Client
+) -> None:
+    ask = {"path": "/graph", "remaining": 3, "reset_in": 60, "delay": 2, "retry_after": 4, "times": 1}
+    assert control.post("/rate-limit", json=ask).status_code == 200
+    told, plain = graph.get("/users"), graph.get("/users")
+    assert told.status_code == plain.status_code == 200
+    assert told.json() == plain.json()
+    assert (told.headers["x-ratelimit-remaining"], told.headers["x-ratelimit-limit"]) == ("3", "200")
+    assert (told.headers["x-ratelimit-delay"], told.headers["retry-after"]) == ("2", "4")
+    assert "x-ratelimit-remaining" not in plain.headers
+
+
+def test_a_fault_stands_before_what_is_told_of_the_allowance(control: httpx.Client, graph: httpx.Client) -> None:
+    control.post("/rate-limit", json={"path": "/graph", "remaining": 3, "reset_in": 60})
+    control.post("/fail", json={"path": "/graph", "status": 503})
+    assert graph.get("/users").status_code == 503
+    assert graph.get("/users").headers["x-ratelimit-remaining"] == "3"
+
+
 def test_requests_are_counted_by_path(control: httpx.Client, graph: httpx.Client) -> None:
     graph.get("/users")
     graph.get("/users?$top=1")
@@ -105,6 +125,8 @@ def test_requests_are_counted_by_path(control: httpx.Client, graph: httpx.Client
         ("/fail", {"path": "("}),
         ("/fail", {"path": "/", "status": 42}),
         ("/slow", {"ms": -1}),
+        ("/rate-limit", {"path": "(", "remaining": 1, "reset_in": 1}),
+        ("/rate-limit", {"remaining": -1, "reset_in": 1}),
         ("/throttle", {"path": "/", "times": 0}),
         ("/throttle", {"prefix": "/"}),
     ],
