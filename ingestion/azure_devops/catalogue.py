@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from core.access import ScopeId
-from core.errors import SourceAuthError, SourceError
+from core.errors import SourceAuthError, SourceError, SourceNotFoundError, SourceThrottledError
 from ingestion.azure_devops.client import AdoClient, rows_of
 from ingestion.azure_devops.sdk import Sdk
 from ingestion.azure_devops.shapes import mapping
@@ -66,16 +66,26 @@ class Wiki:
 
 @dataclass(slots=True)
 class Catalogue:
-    """One reading of the structure. `problems` names what could not be listed; what was not listed is not gone."""
+    """One reading of the structure. What could not be listed is not gone: `troubles` tells it for each part (`areas`,
+    `repos`, `wikis`), so that a reader asks only whether what it stands on is whole."""
 
     organization: str
     projects: list[Project] = field(default_factory=list)
     areas: dict[int, Area] = field(default_factory=dict)
     repos: dict[str, Repo] = field(default_factory=dict)
     wikis: list[Wiki] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    # Projects whose area tree, repo list or wiki list could not be read.
+    troubles: dict[str, list[str]] = field(default_factory=dict)
+    # Projects of which some list could not be read.
     partial: set[str] = field(default_factory=set)
+    # Projects whose area tree could not be read.
+    without_areas: set[str] = field(default_factory=set)
+    # Parts that we may not see at all.
+    closed: set[str] = field(default_factory=set)
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that could not be listed, in words."""
+        return [told for part in self.troubles.values() for told in part]
 
     def area_by_path(self, path: str) -> Area | None:
         """The area with this path (`Project\\A\\B`), in any case."""
@@ -102,10 +112,22 @@ class Catalogue:
         """The scope of a wiki's pages: a code wiki is exactly as readable as its repo."""
         return self.repo_scope(wiki.repo_id) if wiki.is_code else ScopeId(f"ado/{self.organization}/wiki/{wiki.id}")
 
-    def require_whole(self) -> None:
-        """Raise SourceError where some list broke off: what is missing then is not gone."""
-        if self.problems:
-            raise SourceError("; ".join(self.problems[:5]), where=self.organization)
+    def whole(self, *parts: str) -> bool:
+        """Whether these parts (all, if none is named) were listed to their end."""
+        return not any(self.troubles.get(part) for part in parts or self.troubles)
+
+    @property
+    def code_parts(self) -> tuple[str, ...]:
+        """What must be whole to tell which files of a repo are pages of a code wiki, and so no files of their own.
+
+        Where we may not see any wiki there is no page that they could be."""
+        return ("repos",) if "wikis" in self.closed else ("repos", "wikis")
+
+    def require_whole(self, *parts: str) -> None:
+        """Raise SourceError where one of these parts (any, if none is named) broke off: what is missing is not gone."""
+        told = [t for part in parts or self.troubles for t in self.troubles.get(part, ())]
+        if told:
+            raise SourceError("; ".join(told[:5]), where=self.organization)
 
 
 def read_catalogue(client: AdoClient, sdk: Sdk) -> Catalogue:
@@ -114,20 +136,25 @@ def read_catalogue(client: AdoClient, sdk: Sdk) -> Catalogue:
     found.projects.extend(_projects(client))
     everywhere = {p.id for p in found.projects}
     for project in found.projects:
-        _try(found, f"areas of {project.name}", {project.id}, partial(_areas, found, sdk, project))
-    _try(found, "repos", everywhere, partial(_repos, found, client))
-    _try(found, "wikis", everywhere, partial(_wikis, found, client))
+        if not _try(found, "areas", f"areas of {project.name}", {project.id}, partial(_areas, found, sdk, project)):
+            found.without_areas.add(project.id)
+    _try(found, "repos", "repos", everywhere, partial(_repos, found, client))
+    _try(found, "wikis", "wikis", everywhere, partial(_wikis, found, client))
     return found
 
 
-def _try(found: Catalogue, what: str, projects: set[str], read: Callable[[], None]) -> None:
+def _try(found: Catalogue, part: str, what: str, projects: set[str], read: Callable[[], None]) -> bool:
     try:
         read()
-    except SourceAuthError:
+    except (SourceAuthError, SourceThrottledError):
         raise
     except SourceError as e:
-        found.problems.append(f"{what}: {e.message}")
+        found.troubles.setdefault(part, []).append(f"{what}: {e.message}")
         found.partial |= projects
+        if isinstance(e, SourceNotFoundError):
+            found.closed.add(part)
+        return False
+    return True
 
 
 def _projects(client: AdoClient) -> Iterator[Project]:

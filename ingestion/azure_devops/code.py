@@ -21,7 +21,17 @@ from ingestion.azure_devops.history import history_of
 from ingestion.azure_devops.kinds import is_generated, kind_of, reason_to_skip
 from ingestion.azure_devops.organization import Organization, fingerprint
 from ingestion.azure_devops.shapes import mapping
-from ingestion.connector import Batch, Change, ItemDeleted, ItemUpserted, Skipped, Unreadable
+from ingestion.connector import (
+    Batch,
+    Change,
+    Failure,
+    ItemDeleted,
+    ItemMissing,
+    ItemUpserted,
+    Skipped,
+    Unlisted,
+    Unreadable,
+)
 
 BATCH = 20
 
@@ -45,7 +55,7 @@ class CodeReader:
         catalogue = self._org.refresh()
         state: dict[str, Any] = {"repos": {}, "done": 0}
         state.update(copy.deepcopy(dict(checkpoint or {})))
-        if not catalogue.problems:
+        if catalogue.whole("repos"):
             # A repo that is gone is read anew if it comes back, since its items are not present meanwhile.
             state["repos"] = {key: own for key, own in state["repos"].items() if key in catalogue.repos}
         guard, troubles = Guard(), Troubles()
@@ -56,7 +66,7 @@ class CodeReader:
                 state["repos"].pop(repo.id, None)
                 continue
             try:
-                if repo.project.id in catalogue.partial:
+                if not catalogue.whole(*catalogue.code_parts):
                     raise SourceError("it can't be told which of its files are wiki pages", where=repo.name)
                 yield from self._repo(repo, state, catalogue, guard, lost)
             except SourceNotFoundError:
@@ -78,16 +88,22 @@ class CodeReader:
         if not files and not commits:
             return
         catalogue, guard = self._org.refresh(), Guard()
-        catalogue.require_whole()
+        catalogue.require_whole(*catalogue.code_parts)
         for repo_id, addresses in files:
+            refused: str | None = None
+            repo, git, head, tree = catalogue.repos.get(repo_id), None, None, dict[str, str]()
             try:
-                repo, git, head = self._open(catalogue.repos.get(repo_id))
+                repo, git, head = self._open(repo)
                 tree = git.tree(head) if git is not None and head is not None else {}
-            except SourceNotFoundError:
-                repo, git, head, tree = None, None, None, {}
+            except SourceNotFoundError as e:
+                refused = str(e)
             for uri, segments in addresses:
                 path = "/" + "/".join(segments)
-                if repo is None or git is None or head is None or path not in tree:
+                if refused is not None:
+                    yield Failure(uri, refused, hide=True)
+                elif repo is None or git is None or head is None:
+                    yield ItemMissing(uri)
+                elif path not in tree:
                     yield ItemDeleted(uri)
                 else:
                     yield from guard.run(uri, partial(self._file, repo, git, path, tree[path], head, catalogue))
@@ -96,7 +112,7 @@ class CodeReader:
             git = self._git(repo) if repo is not None and not repo.disabled else None
             for uri, (sha, *_) in addresses:
                 if repo is None or git is None:
-                    yield ItemDeleted(uri)
+                    yield ItemMissing(uri)
                 else:
                     yield from guard.run(uri, partial(self._commit, {"commitId": sha}, repo, git, catalogue))
 
@@ -104,15 +120,19 @@ class CodeReader:
         git = self._git(repo) if repo is not None and not repo.disabled else None
         return repo, git, git.head() if git is not None else None
 
-    def present(self) -> Iterator[str]:
-        """Addresses of all files that may be read, and of all commits, at the present heads."""
+    def present(self) -> Iterator[str | Unlisted]:
+        """Addresses of all files that may be read, and of all commits, at the present heads; a repo that is disabled
+        or refused is told, so that its items are withheld and none of them is taken as gone."""
         catalogue = self._org.catalogue
-        catalogue.require_whole()
+        catalogue.require_whole(*catalogue.code_parts)
         for repo in catalogue.repos.values():
             try:
-                yield from self._present_in(repo, catalogue)
-            except SourceNotFoundError:
-                continue
+                if repo.disabled:
+                    yield Unlisted(uris.repo_items(self._org.name, repo.id), f"{repo.name} is disabled", withhold=True)
+                else:
+                    yield from self._present_in(repo, catalogue)
+            except SourceNotFoundError as e:
+                yield Unlisted(uris.repo_items(self._org.name, repo.id), f"{repo.name}: {e}", withhold=True)
 
     def _present_in(self, repo: Repo, catalogue: Catalogue) -> Iterator[str]:
         _, git, head = self._open(repo)

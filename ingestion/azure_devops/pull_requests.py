@@ -20,7 +20,7 @@ from ingestion.azure_devops.guard import Guard, Troubles
 from ingestion.azure_devops.links import merged, stated_links
 from ingestion.azure_devops.organization import Organization, fingerprint
 from ingestion.azure_devops.shapes import mapping, text_of, web, when
-from ingestion.connector import Batch, Change, ItemDeleted, ItemUpserted, Unreadable
+from ingestion.connector import Batch, Change, Failure, ItemMissing, ItemUpserted, Unlisted, Unreadable
 
 BATCH = 10
 _MAX_COMMITS = 100
@@ -44,7 +44,7 @@ class PullRequestsReader:
         catalogue = self._org.refresh()
         state: dict[str, Any] = {"repos": {}, "done": 0}
         state.update(copy.deepcopy(dict(checkpoint or {})))
-        if not catalogue.problems:
+        if catalogue.whole("repos"):
             state["repos"] = {key: own for key, own in state["repos"].items() if key in catalogue.repos}
         guard, troubles = Guard(), Troubles()
         for repo in sorted(catalogue.repos.values(), key=lambda r: r.id):
@@ -67,27 +67,30 @@ class PullRequestsReader:
         if not wanted:
             return
         catalogue, guard = self._org.refresh(), Guard()
-        catalogue.require_whole()
+        catalogue.require_whole("repos")
         for repo_id, addresses in wanted:
             repo = catalogue.repos.get(repo_id)
             for uri, (number, *_) in addresses:
-                if repo is None or repo.disabled:
-                    yield ItemDeleted(uri)
+                if repo is None:
+                    yield ItemMissing(uri)
+                elif repo.disabled:
+                    yield Failure(uri, f"the repo {repo.name} is disabled", hide=True)
                 else:
                     yield from guard.run(uri, partial(self._pull_request, repo, int(number), catalogue))
 
-    def present(self) -> Iterator[str]:
-        """Addresses of all pull requests of all repos that can be read."""
+    def present(self) -> Iterator[str | Unlisted]:
+        """Addresses of all pull requests of all repos that can be read; what is disabled or refused is withheld."""
         catalogue = self._org.catalogue
-        catalogue.require_whole()
+        catalogue.require_whole("repos")
         for repo in catalogue.repos.values():
             if repo.disabled:
+                yield Unlisted(uris.repo_items(self._org.name, repo.id), f"{repo.name} is disabled", withhold=True)
                 continue
             try:
                 for row in self._list(repo):
                     yield uris.pull_request(self._org.name, repo.id, int(row["pullRequestId"]))
-            except SourceNotFoundError:
-                continue
+            except SourceNotFoundError as e:
+                yield Unlisted(uris.repo_items(self._org.name, repo.id), f"{repo.name}: {e}", withhold=True)
 
     def _base(self, repo: Repo) -> str:
         return f"{segment(repo.project.id)}/_apis/git/repositories/{segment(repo.id)}/pullrequests"
@@ -117,13 +120,13 @@ class PullRequestsReader:
                 changes += guard.run(uri, partial(self._pull_request, repo, int(number), catalogue))
                 own["seen"][number] = digests[number]
             yield self._batch(changes, state)
-        # A pull request can't be deleted by itself, but a list that no longer has it is the record.
+        # A pull request can't be deleted by itself: a list that lacks it is to be seen twice.
         gone = sorted(set(own["seen"]) - set(rows), key=int)
         for number in gone:
             del own["seen"][number]
         if gone:
-            deleted = [ItemDeleted(uris.pull_request(self._org.name, repo.id, int(n))) for n in gone]
-            yield self._batch([*deleted], state)
+            missing = [ItemMissing(uris.pull_request(self._org.name, repo.id, int(n))) for n in gone]
+            yield self._batch([*missing], state)
 
     def _pull_request(self, repo: Repo, number: int, catalogue: Catalogue) -> Iterable[Change]:
         base = f"{self._base(repo)}/{number}"

@@ -27,7 +27,16 @@ from ingestion.azure_devops.shapes import mapping, text_of, web
 from ingestion.azure_devops.signals import among, read_signals
 from ingestion.azure_devops.texts import page_text
 from ingestion.azure_devops.wiki_paths import PageIndex, git_path, link_targets, title_of
-from ingestion.connector import Batch, Change, ItemDeleted, ItemUpserted, Unreadable
+from ingestion.connector import (
+    Batch,
+    Change,
+    Failure,
+    ItemDeleted,
+    ItemMissing,
+    ItemUpserted,
+    Unlisted,
+    Unreadable,
+)
 
 BATCH = 20
 _MENTION = re.compile(r"@<([0-9A-Fa-f-]{36})>")
@@ -66,7 +75,7 @@ class WikisReader:
         catalogue = self._org.refresh()
         state: dict[str, Any] = {"wikis": {}, "done": 0}
         state.update(copy.deepcopy(dict(checkpoint or {})))
-        if not catalogue.problems:
+        if catalogue.whole("wikis", "repos"):
             # A wiki that is gone is read anew if it comes back, since its pages are not present meanwhile.
             here = {w.id for w in catalogue.wikis}
             state["wikis"] = {key: own for key, own in state["wikis"].items() if key in here}
@@ -77,6 +86,9 @@ class WikisReader:
                 state["wikis"].pop(wiki.id, None)
                 continue
             try:
+                if wiki.is_code:
+                    # Its label and whether it is switched on are the repo's.
+                    catalogue.require_whole("repos")
                 yield from self._wiki(wiki, state, catalogue, guard)
             except SourceNotFoundError:
                 # Not readable for us: what it held is no longer present, and is read anew once it can be.
@@ -85,6 +97,7 @@ class WikisReader:
             except SourceError as e:
                 troubles.note(f"wiki {wiki.name}", e)
         yield self._batch([], state)
+        catalogue.require_whole("wikis")
         troubles.raise_any()
 
     def fetch(self, uris: Sequence[str]) -> Iterator[Change]:
@@ -95,29 +108,35 @@ class WikisReader:
         for wiki_id, addresses in wanted if catalogue is not None else ():
             assert catalogue is not None
             wiki = next((w for w in catalogue.wikis if w.id == wiki_id and not w.disabled), None)
+            refused: str | None = None
             try:
                 reading = self._reading(wiki) if wiki is not None else None
-            except SourceNotFoundError:
-                reading = None
+            except SourceNotFoundError as e:
+                reading, refused = None, str(e)
             for uri, (number, *_) in addresses:
-                if reading is None or int(number) not in reading.pages:
-                    catalogue.require_whole()
-                    yield ItemDeleted(uri)
+                if refused is not None:
+                    yield Failure(uri, refused, hide=True)
+                elif reading is None or int(number) not in reading.pages:
+                    catalogue.require_whole("wikis", "repos")
+                    yield ItemMissing(uri)
                 else:
                     yield from guard.run(uri, partial(self._page, reading, int(number), catalogue))
 
-    def present(self) -> Iterator[str]:
-        """Addresses of all pages of all wikis that can be read."""
+    def present(self) -> Iterator[str | Unlisted]:
+        """Addresses of all pages of all wikis that can be read; a wiki that is disabled or refused is withheld."""
         catalogue = self._org.catalogue
-        catalogue.require_whole()
+        catalogue.require_whole("wikis", "repos")
         for wiki in catalogue.wikis:
-            if not wiki.disabled:
-                try:
-                    pages = self._pages(wiki)[0]
-                except SourceNotFoundError:
-                    continue
-                for number in pages:
-                    yield uris.wiki_page(self._org.name, wiki.id, number)
+            if wiki.disabled:
+                yield Unlisted(uris.wiki_pages(self._org.name, wiki.id), f"{wiki.name} is disabled", withhold=True)
+                continue
+            try:
+                pages = self._pages(wiki)[0]
+            except SourceNotFoundError as e:
+                yield Unlisted(uris.wiki_pages(self._org.name, wiki.id), f"{wiki.name}: {e}", withhold=True)
+                continue
+            for number in pages:
+                yield uris.wiki_page(self._org.name, wiki.id, number)
 
     def _pages(self, wiki: Wiki) -> tuple[dict[int, str], dict[int, str | None]]:
         """Paths and own labels of all pages, by id."""
@@ -162,8 +181,16 @@ class WikisReader:
             own["todo"] = {"to": step, "after": todo[min(start + BATCH, len(todo)) - 1]}
             yield self._batch(changes, state)
         gone = sorted(int(n) for n in own["pages"] if n not in current)
+        former = own["pages"]
         own.update(head=head, names=names, pages=current, todo=None)
-        yield self._batch([ItemDeleted(uris.wiki_page(self._org.name, wiki.id, n)) for n in gone], state)
+        yield self._batch([self._gone(wiki, n, str(former[str(n)][0]), reading) for n in gone], state)
+
+    def _gone(self, wiki: Wiki, number: int, path: str, reading: _Reading | None) -> Change:
+        """A page that the list lacks: deleted where its file is gone from the backing repo too, else just missing."""
+        uri = uris.wiki_page(self._org.name, wiki.id, number)
+        if reading is None or _file_of(reading, path) in reading.tree:
+            return ItemMissing(uri)
+        return ItemDeleted(uri)
 
     def _stale(self, reading: _Reading, own: dict[str, Any], names: str, current: dict[str, Any]) -> list[int]:
         """Ids of the pages that must be read again, ascending."""

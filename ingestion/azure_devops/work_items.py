@@ -53,7 +53,7 @@ class WorkItemsReader:
         if checkpoint is None:
             # The feed will give everything under these names.
             state["names"] = names
-        if not catalogue.problems:
+        if catalogue.whole("areas"):
             # A project that is gone is read anew if it comes back, since its items are not present meanwhile.
             state["names"] = {p: n for p, n in state["names"].items() if p in names}
         yield from self._recycle_bin(state, catalogue, guard)
@@ -73,7 +73,7 @@ class WorkItemsReader:
     def present(self) -> Iterator[str]:
         """Addresses of all work items that can be read now, of the projects that may be read."""
         catalogue = self._org.catalogue
-        catalogue.require_whole()
+        catalogue.require_whole("areas")
         for project in catalogue.projects:
             for number in self._ids(project.id):
                 yield uris.work_item(self._org.name, number)
@@ -127,7 +127,7 @@ class WorkItemsReader:
     ) -> Iterator[Batch]:
         """Read again what lies in projects whose names, areas or label are not what they were."""
         for project in sorted(names):
-            if state["names"].get(project) == names[project] or project in catalogue.partial:
+            if state["names"].get(project) == names[project] or project in catalogue.without_areas:
                 continue
             again = mapping(state["again"])
             going_on = (again.get("project"), again.get("names")) == (project, names[project])
@@ -175,10 +175,10 @@ class WorkItemsReader:
             # Outside of what the administrator allows to be read, perhaps since it was moved there.
             return [ItemDeleted(uris.work_item(self._org.name, number))]
         area = _area(fields, catalogue)
-        if area is None and project.id in catalogue.partial:
-            raise SourceError("the area tree of its project could not be read", where=f"work item {number}")
         if area is None:
-            raise SourceNotFoundError("its area is not in the area tree", where=f"work item {number}")
+            # What is changed may have been moved: nobody sees it until it is known where it lies.
+            known = "the area tree could not be read" if project.id in catalogue.without_areas else "unknown area"
+            raise SourceNotFoundError(f"it can't be told who may read it: {known}", where=f"work item {number}")
         item = item_of(
             row,
             self._comments(row, area),

@@ -14,6 +14,8 @@ from core.items import ItemKind
 from core.settings import AzureDevOpsSettings
 from fixtures.sandbox.refs import Ref
 from fixtures.sandbox.server import SandboxServer
+from fixtures.sandbox.state_events import apply_event
+from fixtures.sandbox.world_models import Event
 from ingestion.azure_devops.client import AdoClient
 from ingestion.connector import Failure, ItemUpserted
 from tests.ingestion.azure_devops.support import Store, connect, reader_of
@@ -124,6 +126,68 @@ def test_one_broken_repo_does_not_stop_the_others_and_the_run_says_so(contoso: S
     contoso.faults.clear()
     store.sync(connector, ["code"])
     assert {i.container for i in store.items.values()} == {state.repo_name(k) for k in keys}
+    connector.close()
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_a_list_of_wikis_that_is_not_given_stops_only_what_stands_on_it(status: int, contoso: SandboxServer) -> None:
+    connector, store = connect(contoso), Store()
+    store.sync(connector)
+    before = dict(store.items)
+    contoso.faults.fail(rf"{ADO}/_apis/wiki/wikis$", status=status, times=None)
+    for name in ("work_items", "pull_requests"):
+        store.sync(connector, [name])
+    assert store.items == before
+    with pytest.raises(SourceError, match="wikis"):
+        store.sync(connector, ["wikis"])
+    if status == 503:
+        # Which files are pages of a code wiki can't be told for now.
+        with pytest.raises(SourceError, match="wiki pages"):
+            store.sync(connector, ["code"])
+        assert store.items == before
+    else:
+        # We may not see any wiki: what is in a repo is a file of it, until we may.
+        store.sync(connector, ["code"])
+        assert {u for u in before if u not in store.items} == set()
+    contoso.faults.clear()
+    store.sync(connector)
+    assert store.items.keys() == before.keys()
+    connector.close()
+
+
+def test_a_list_of_repos_that_is_not_given_leaves_work_items_and_project_wikis_alone(contoso: SandboxServer) -> None:
+    connector, store = connect(contoso), Store()
+    store.sync(connector)
+    before = dict(store.items)
+    contoso.faults.fail(rf"{ADO}/_apis/git/repositories$", status=503, times=None)
+    store.sync(connector, ["work_items"])
+    for name in ("wikis", "code", "pull_requests"):
+        with pytest.raises(SourceError, match="repos"):
+            store.sync(connector, [name])
+    assert store.items == before
+    connector.close()
+
+
+def test_a_changed_item_of_a_project_whose_areas_can_t_be_read_is_hidden_and_the_others_are_read(
+    contoso: SandboxServer,
+) -> None:
+    connector, store = connect(contoso), Store()
+    state = contoso.state
+    store.sync(connector, ["work_items"])
+    projects = {number: project for number, (project, _) in state.lookup.work_items.items()}
+    broken = state.work_item_numbers()[0]
+    fine = next(n for n in state.work_item_numbers() if projects[n] != projects[broken])
+    for number in (broken, fine):
+        edit = {"item": f"work_item:{number}", "by": next(iter(state.world.people)), "fields": {"System.Title": "Now"}}
+        apply_event(state, Event.model_validate({"id": f"e{number}", "after": "9d", "edit": edit}))
+    contoso.faults.fail(rf"{ADO}/{state.project_id(projects[broken])}/_apis/wit/classificationnodes", times=None)
+    contoso.faults.fail(rf"{ADO}/{state.project_id(projects[broken])}/_apis/wit/classificationNodes", times=None)
+    store.drain(reader_of(connector, "work_items"))
+    uris = {n: f"ctx://ado/{state.organization}/work-items/{n}" for n in (broken, fine)}
+    assert store.hidden == {uris[broken]}
+    assert store.items[uris[fine]].title == "Now"
+    with pytest.raises(SourceError, match="areas"):
+        list(reader_of(connector, "work_items").present() or ())
     connector.close()
 
 
