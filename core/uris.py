@@ -41,6 +41,16 @@ def pull_request(organization: str, repo_id: str, number: int) -> str:
     return _join("ado", organization.lower(), "repos", repo_id.lower(), "pull-requests", str(number))
 
 
+def repo_items(organization: str, repo_id: str) -> str:
+    """How the address of everything in a repo begins: files, commits, pull requests."""
+    return _join("ado", organization.lower(), "repos", repo_id.lower()) + "/"
+
+
+def wiki_pages(organization: str, wiki_id: str) -> str:
+    """How the address of every page of a wiki begins."""
+    return _join("ado", organization.lower(), "wikis", wiki_id.lower()) + "/"
+
+
 def thread(tenant: str, channel_id: str, root_id: str) -> str:
     """A Teams thread by its root message: the unit of meaning in chat."""
     return _join("teams", tenant.lower(), "channels", channel_id, "messages", root_id)

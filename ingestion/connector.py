@@ -36,6 +36,14 @@ class ItemDeleted:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemMissing:
+    """A list of the source that came whole no longer has the item, and nothing says that it was deleted: it is
+    withheld at once, and deleted when a later run misses it too."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """An item or scope that could not be read. `hide`: until it can be, nobody sees it (missing or unreadable)."""
 
@@ -59,15 +67,20 @@ class Unreadable:
     where: str
 
 
-Change = ItemUpserted | ItemDeleted | Failure | Skipped | Unreadable
+Change = ItemUpserted | ItemDeleted | ItemMissing | Failure | Skipped | Unreadable
 
 
 @dataclass(frozen=True, slots=True)
 class Unlisted:
-    """Part of a source could not be listed: no item whose address begins with `prefix` is taken as gone."""
+    """Part of a source could not be listed: no item whose address begins with `prefix` is taken as gone.
+
+    `withhold`: the source refuses us the whole of it (or has switched it off), so until it is listed again its items
+    are shown to nobody, and none of them is deleted however long that takes.
+    """
 
     prefix: str
     reason: str
+    withhold: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
