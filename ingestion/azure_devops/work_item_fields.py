@@ -1,4 +1,4 @@
-"""Turns one work item as the service gives it, with its comments, into an Item."""
+"""Turns one work item as the service gives it, with its comments and updates, into an Item."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ingestion.azure_devops.identities import Identities
 from ingestion.azure_devops.links import merged, stated_links, target_of
 from ingestion.azure_devops.shapes import artifact, mapping, text_of, web, when, wiki_artifact
 from ingestion.azure_devops.texts import markdown_of, scalar
+from ingestion.azure_devops.work_item_history import StateChange, history_contributions, history_part, state_changes
 
 DESCRIPTION = "System.Description"
 # Long texts of the standard processes, with the heading under which each stands; others are told by their type.
@@ -31,7 +32,6 @@ _ATTRIBUTES = {
     "System.WorkItemType": "type",
     "System.Reason": "reason",
     "System.IterationPath": "iteration",
-    "System.Tags": "tags",
     "Microsoft.VSTS.Common.Priority": "priority",
     "Microsoft.VSTS.Common.Severity": "severity",
     "Microsoft.VSTS.Common.ResolvedReason": "resolved_reason",
@@ -53,6 +53,7 @@ _NOISE = re.compile(r"^(?:System\.|WEF_|Microsoft\.VSTS\.(?:Common\.(?:StackRank
 def item_of(
     row: Mapping[str, Any],
     comments: Iterable[Mapping[str, Any]],
+    updates: Iterable[Mapping[str, Any]],
     *,
     area: Area,
     scope: ScopeId,
@@ -82,6 +83,8 @@ def item_of(
         )
         for heading, text in texts
     ]
+    changes = state_changes(updates, identities)
+    parts += history_part(changes, uri)
     said = [p for p in (_comment(c, number, catalogue, identities) for c in comments) if p is not None]
     parts += sorted(said, key=lambda p: (p.at.timestamp() if p.at else 0.0, p.uri))
     project = str(fields.get("System.TeamProject") or area.project.name)
@@ -102,7 +105,7 @@ def item_of(
         container=area.path.replace("\\", "/"),
         number=str(number),
         label=scalar(fields.get(label_field)) or area.project.label,
-        contributions=_contributions(fields, said, author, identities),
+        contributions=_contributions(fields, said, changes, author, identities),
         links=merged(
             _relations(row.get("relations") or [], catalogue, page_at),
             stated_links("\n".join(p.text for p in parts), catalogue),
@@ -124,7 +127,7 @@ def _texts(
                 found.append((_LONG.get(name, _shown(name)), text))
         elif name not in _ATTRIBUTES and name != label_field and not _NOISE.match(name):
             told = scalar(value)
-            if told and not isinstance(value, Mapping) and not name.startswith("Microsoft.VSTS.Common."):
+            if told and not name.startswith("Microsoft.VSTS.Common."):
                 short.append(f"- {_shown(name)}: {told}")
     return [*found, *([("Fields", "\n".join(short))] if short else [])]
 
@@ -151,7 +154,11 @@ def _comment(row: Mapping[str, Any], number: int, catalogue: Catalogue, identiti
 
 
 def _contributions(
-    fields: Mapping[str, Any], comments: list[Part], author: PersonRef | None, identities: Identities
+    fields: Mapping[str, Any],
+    comments: list[Part],
+    changes: tuple[StateChange, ...],
+    author: PersonRef | None,
+    identities: Identities,
 ) -> tuple[Contribution, ...]:
     found: list[Contribution] = []
 
@@ -162,7 +169,11 @@ def _contributions(
     add(author, Role.WROTE, fields.get("System.CreatedDate"))
     add(identities.person(fields.get("System.AssignedTo")), Role.ASSIGNED, fields.get("System.ChangedDate"))
     closed = fields.get("Microsoft.VSTS.Common.ClosedDate")
-    add(identities.person(fields.get("Microsoft.VSTS.Common.ClosedBy")), Role.CLOSED, closed)
+    history = history_contributions(changes)
+    closer = identities.person(fields.get("Microsoft.VSTS.Common.ClosedBy"))
+    if not any(c.role is Role.CLOSED and c.person == closer for c in history):
+        add(closer, Role.CLOSED, closed)
+    found += history
     if fields.get("System.ChangedDate") not in (None, fields.get("System.CreatedDate"), closed):
         add(identities.person(fields.get("System.ChangedBy")), Role.EDITED, fields.get("System.ChangedDate"))
     latest: dict[tuple[str, str | None], Part] = {}
@@ -200,4 +211,16 @@ def _relations(
 def _attributes(fields: Mapping[str, Any]) -> dict[str, str]:
     found = {key: scalar(fields.get(name)) for name, key in _ATTRIBUTES.items()}
     found["project"] = scalar(fields.get("System.TeamProject"))
+    found["tags"] = "; ".join(_tags(fields.get("System.Tags")))
     return {key: value for key, value in found.items() if value}
+
+
+def _tags(value: Any) -> list[str]:
+    """The tags, each once in the order given, whether they come joined, as a list or as objects."""
+    rows = value if isinstance(value, list) else text_of(value).split(";")
+    found: dict[str, str] = {}
+    for row in rows:
+        name = text_of(row.get("name") if isinstance(row, Mapping) else row).strip()
+        if name:
+            found.setdefault(name.casefold(), name)
+    return list(found.values())

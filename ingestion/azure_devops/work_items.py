@@ -6,7 +6,6 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from core import uris
 from core.errors import SourceError, SourceNotFoundError
@@ -18,6 +17,7 @@ from ingestion.azure_devops.faults import SourceRefusedError
 from ingestion.azure_devops.guard import Guard
 from ingestion.azure_devops.organization import Organization, fingerprint
 from ingestion.azure_devops.shapes import insensitive, mapping, when
+from ingestion.azure_devops.work_item_details import comments_of, token_in, updates_of
 from ingestion.azure_devops.work_item_fields import item_of
 from ingestion.connector import Batch, Change, Failure, ItemDeleted, ItemUpserted
 
@@ -113,7 +113,7 @@ class WorkItemsReader:
             data = mapping(self._org.client.get(path, params))
             ids = list(dict.fromkeys(int(row["id"]) for row in data.get("values") or [] if row))
             # One form of the answer has the token in its link only.
-            following = data.get("continuationToken") or _token_in(data.get("nextLink"))
+            following = data.get("continuationToken") or token_in(data.get("nextLink"))
             last = bool(data.get("isLastBatch"))
             if not last and (following is None or following == token):
                 raise SourceError("the feed of revisions does not go on", where=_FEED)
@@ -181,7 +181,8 @@ class WorkItemsReader:
             raise SourceNotFoundError(f"it can't be told who may read it: {known}", where=f"work item {number}")
         item = item_of(
             row,
-            self._comments(row, area),
+            comments_of(self._org.client, row, area),
+            updates_of(self._org.client, row, area),
             area=area,
             scope=catalogue.area_scope(area),
             catalogue=catalogue,
@@ -192,24 +193,6 @@ class WorkItemsReader:
             page_at=self._page_at,
         )
         return [ItemUpserted(item)]
-
-    def _comments(self, row: Mapping[str, Any], area: Area) -> list[Mapping[str, Any]]:
-        if mapping(row["fields"]).get("System.CommentCount") == 0:
-            return []
-        path = f"{segment(area.project.id)}/_apis/wit/workItems/{int(row['id'])}/comments"
-        found: list[Mapping[str, Any]] = []
-        token: str | None = None
-        seen: set[str] = set()
-        while True:
-            params = {"$top": 200, "continuationToken": token, "includeDeleted": False, "order": "asc"}
-            data = mapping(self._org.client.get(path, params, version="7.1-preview.4"))
-            found += [c for c in data.get("comments") or [] if c]
-            token = data.get("continuationToken") or _token_in(data.get("nextPage"))
-            if not token:
-                return found
-            if token in seen:
-                raise SourceError("the list of comments does not end", where=path)
-            seen.add(token)
 
     def _hole(self, number: int) -> Iterable[Change]:
         """What to make of an id that the batch call left out: deleted if the recycle bin says so, else hidden."""
@@ -275,8 +258,3 @@ def _names(catalogue: Catalogue) -> dict[str, str]:
     for area in catalogue.areas.values():
         by_project[area.project.id].append((area.id, area.path))
     return {p.id: fingerprint(p.name, p.label, sorted(by_project[p.id])) for p in catalogue.projects}
-
-
-def _token_in(link: Any) -> str | None:
-    values = parse_qs(urlsplit(str(link)).query).get("continuationToken") if link else None
-    return values[0] if values else None

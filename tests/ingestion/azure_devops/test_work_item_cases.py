@@ -1,0 +1,254 @@
+"""Work items as real organizations have them: namesakes, holes, moves, areas that change, late news."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from core.items import Role
+from fixtures.sandbox.server import SandboxServer
+from ingestion.connector import Failure, ItemDeleted, ItemUpserted
+from tests.ingestion.azure_devops.canned import base_table, listed, organization
+from tests.ingestion.azure_devops.small_worlds import ORG, Serve, edit, happen, read
+from tests.ingestion.azure_devops.support import Store, connect, reader_of
+from tests.sandbox.small import item, person, stamp, world
+
+ITEMS = f"{ORG}/work-items"
+
+
+# --- fields
+
+
+def test_tags_are_a_clean_list(serve: Serve) -> None:
+    server = serve(item(1, tags=["pay ", "New", "pay"]), item(2))
+    store = read(server, "work_items")
+    assert store.items[f"{ITEMS}/1"].attributes["tags"] == "pay; New"
+    assert "tags" not in store.items[f"{ITEMS}/2"].attributes
+
+
+def test_two_people_with_one_name_are_told_apart_and_a_bare_name_is_nobody(serve: Serve) -> None:
+    """C030"""
+    people = {"m1": person("Marek Zielony", upn="marek1@x.example"), "m2": person("Marek Zielony", upn="m2@x.example")}
+    server = serve(
+        item(4102, assigned="m2", created=stamp("m1"), description="Ask Marek Zielony", fields={"Custom.Ask": "Marek"}),
+        people=people,
+        groups={},
+    )
+    found = read(server, "work_items").items[f"{ITEMS}/4102"]
+    who = {c.role: c.person.principal for c in found.contributions}
+    tenant = server.state.tenant_id
+    assert who[Role.ASSIGNED] == f"user:{tenant}/{server.state.oid('m2')}"
+    assert who[Role.WROTE] == f"user:{tenant}/{server.state.oid('m1')}"
+    assert {c.role for c in found.contributions} == {Role.WROTE, Role.ASSIGNED}
+
+
+def test_entities_in_html_and_in_markdown_are_undone_once_by_the_format_that_each_field_declares(serve: Serve) -> None:
+    server = serve(
+        item(1, description="<p>a &lt; b &amp;amp; c</p>", format="html"),
+        item(2, description="a &gt; b, <b>kept</b>", format="markdown"),
+    )
+    store = read(server, "work_items")
+    texts = {n: store.items[f"{ITEMS}/{n}"].parts[0].text for n in (1, 2)}
+    assert "a < b" in texts[1].replace("\\", "")
+    assert "&amp;" in texts[1].replace("\\", "")
+    assert "a > b" in texts[2]
+
+
+def test_values_that_are_null_and_people_in_every_form_are_read() -> None:
+    row = {
+        "id": 7,
+        "rev": 1,
+        "fields": {
+            "System.Title": "Crane",
+            "System.TeamProject": "Fjordline",
+            "System.AreaPath": "Fjordline",
+            "System.AreaId": None,
+            "System.State": None,
+            "System.Tags": [{"name": "eu"}, {"name": "tax"}, {"name": "EU"}],
+            "System.CreatedBy": "Ida Moe <ida@nimbus.example>",
+            "System.AssignedTo": "Ida Moe",
+            "System.ChangedBy": None,
+            "System.CreatedDate": "2031-02-03T10:11:12.13Z",
+            "System.Description": None,
+            "System.CommentCount": 0,
+            "Custom.Empty": None,
+            "Custom.Owner": {"displayName": "Ida Moe", "descriptor": None, "id": None},
+        },
+        "relations": None,
+    }
+    table = {r"/_apis/wit/workitemsbatch": listed(row), r"/_apis/wit/fields": listed(), **base_table()}
+    with organization(table) as connector:
+        (change,) = reader_of(connector, "work_items").fetch(["ctx://ado/novaruud/work-items/7"])
+    assert isinstance(change, ItemUpserted)
+    found = change.item
+    assert (found.author and found.author.name, found.author and found.author.principal) == ("Ida Moe", None)
+    assert [p.text for p in found.parts] == ["- Owner: Ida Moe"]
+    assert found.attributes == {"project": "Fjordline", "tags": "eu; tax"}
+    assert found.state is None
+    assert {(c.role, c.person.principal) for c in found.contributions} == {(Role.WROTE, None), (Role.ASSIGNED, None)}
+
+
+# --- order, holes, ceilings
+
+
+def test_an_older_revision_never_overwrites_a_newer_one(serve: Serve) -> None:
+    """C035: whatever tells us of an item, what is read is the item as it is now."""
+    server = serve(item(4105, title="old title"))
+    connector, store = connect(server), Store()
+    reader = reader_of(connector, "work_items")
+    store.sync(connector, ["work_items"])
+    first = dict(store.checkpoints["work_items"])
+    edit(server, 4105, "1d", title="middle title")
+    edit(server, 4105, "2d", title="new title")
+    for _ in range(3):
+        # The same news twice, and news of long ago.
+        for batch in reader.read(first):
+            store.take(reader, batch)
+        assert store.items[f"{ITEMS}/4105"].title == "new title"
+        assert store.items[f"{ITEMS}/4105"].version == "3"
+    happen(server, "3d", delete={"item": "work_item:4105"})
+    for batch in reader.read(first):
+        store.take(reader, batch)
+    assert store.items == {}
+    connector.close()
+
+
+def test_what_changes_within_the_same_second_is_read_and_what_did_not_change_is_not(serve: Serve) -> None:
+    """C042: nothing is paged by date, so there is no precision of a date to be wrong about. The feed's own token
+    says where to go on: a change in the same day, second or millisecond comes after it, and what came before does not.
+    """
+    server = serve(item(1), item(2))
+    connector, store = connect(server), Store()
+    reader = reader_of(connector, "work_items")
+    store.sync(connector, ["work_items"])
+    for title in ("first", "second"):
+        edit(server, 1, "1d", title=title)  # the clock stands still between the two
+        changes = [c for b in reader.read(store.checkpoints["work_items"]) for c in b.changes]
+        assert [c.item.uri for c in changes if isinstance(c, ItemUpserted)] == [f"{ITEMS}/1"]
+        store.drain(reader)
+        assert store.items[f"{ITEMS}/1"].title == title
+    assert not [path for path in server.faults.seen if "ChangedDate" in path]
+    connector.close()
+
+
+def test_a_deleted_child_leaves_its_parent_alone_and_is_known_to_be_deleted(serve: Serve) -> None:
+    """C071"""
+    server = serve(item(13, links=[{"rel": "child", "to": "work_item:670"}]), item(670))
+    connector = connect(server)
+    happen(server, delete={"item": "work_item:670"})
+    changes = list(reader_of(connector, "work_items").fetch([f"{ITEMS}/13", f"{ITEMS}/670", f"{ITEMS}/671"]))
+    by_uri = {c.item.uri if isinstance(c, ItemUpserted) else c.uri: c for c in changes}  # type: ignore[union-attr]
+    assert isinstance(by_uri[f"{ITEMS}/13"], ItemUpserted)
+    gone = by_uri[f"{ITEMS}/670"]
+    assert isinstance(gone, ItemDeleted)
+    assert gone.at == datetime(2026, 3, 3, 9, tzinfo=UTC)
+    # Neither there nor in the recycle bin: hidden, not deleted.
+    unknown = by_uri[f"{ITEMS}/671"]
+    assert isinstance(unknown, Failure)
+    assert unknown.hide
+    connector.close()
+
+
+def test_more_items_than_one_query_may_find_are_all_listed(tmp_path: Path) -> None:
+    """C044, with a ceiling of 40 in the place of 20,000"""
+    from fixtures.sandbox.azure_devops import Limits
+    from ingestion.azure_devops import work_items
+
+    numbers = [*range(1, 60), *range(200, 230)]
+    made = world({"work_items": [item(n) for n in numbers]})
+    with SandboxServer(made, tmp_path, remember=False, azure_devops=Limits(wiql=40)) as server:
+        connector = connect(server)
+        reader = reader_of(connector, "work_items")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(work_items, "WIQL_MOST", 39)
+            found = list(reader.present() or ())
+        assert sorted(found) == sorted(f"{ITEMS}/{n}" for n in numbers)
+        connector.close()
+
+
+# --- moves and areas
+
+
+def test_an_item_that_moves_to_a_project_that_is_not_read_is_gone_at_once(serve: Serve) -> None:
+    two = {
+        "organization": "Small",
+        "projects": {"P": {"work_items": [item(1), item(2)]}, "Q": {"work_items": [item(3)]}},
+    }
+    server = serve(azure_devops=two)
+    connector, store = connect(server, projects=("P",)), Store()
+    store.sync(connector, ["work_items"])
+    assert set(store.items) == {f"{ITEMS}/1", f"{ITEMS}/2"}
+    happen(server, move={"item": "work_item:1", "to": "project:Q"})
+    changes = [c for b in reader_of(connector, "work_items").read(store.checkpoints["work_items"]) for c in b.changes]
+    assert [c.uri for c in changes if isinstance(c, ItemDeleted)] == [f"{ITEMS}/1"]
+    store.sync(connector, ["work_items"])
+    assert set(store.items) == {f"{ITEMS}/2"}
+    happen(server, "2d", move={"item": "work_item:1", "to": "project:P"})
+    store.sync(connector, ["work_items"])
+    assert set(store.items) == {f"{ITEMS}/1", f"{ITEMS}/2"}
+    connector.close()
+
+
+def test_an_area_that_is_renamed_reaches_its_items_without_a_revision_of_theirs(serve: Serve) -> None:
+    server = serve(item(1, "/Pay"), item(2), project={"areas": {"/Pay": {}}})
+    connector, store = connect(server), Store()
+    store.sync(connector, ["work_items"])
+    versions = {u: i.version for u, i in store.items.items()}
+    happen(server, rename={"what": "area:P/Pay", "to": "Payments"})
+    store.sync(connector, ["work_items"])
+    assert store.items[f"{ITEMS}/1"].container == "P/Payments"
+    assert {u: i.version for u, i in store.items.items()} == versions
+    assert store.items == read(server, "work_items").items
+    connector.close()
+
+
+def test_a_moved_item_stands_in_the_scope_of_its_new_area_at_the_next_read(serve: Serve) -> None:
+    server = serve(item(1), project={"areas": {"/Closed": {}}})
+    connector, store = connect(server), Store()
+    store.sync(connector, ["work_items"])
+    before = store.items[f"{ITEMS}/1"].scope
+    happen(server, move={"item": "work_item:1", "to": "area:P/Closed"})
+    store.sync(connector, ["work_items"])
+    after = store.items[f"{ITEMS}/1"].scope
+    assert before != after
+    assert after in {s.id for s in connector.access().scopes if s.name == "P\\Closed"}
+    connector.close()
+
+
+# --- recycle bin and comments
+
+
+def test_an_item_that_is_destroyed_is_not_brought_back_by_the_bin_that_no_longer_holds_it(serve: Serve) -> None:
+    from fixtures.sandbox.state_additions import destroy_work_item
+
+    server = serve(item(1), item(2))
+    connector, store = connect(server), Store()
+    store.sync(connector, ["work_items"])
+    happen(server, delete={"item": "work_item:1"})
+    store.sync(connector, ["work_items"])
+    destroy_work_item(server.state, 1)
+    store.sync(connector, ["work_items"])
+    assert set(store.items) == {f"{ITEMS}/2"}
+    assert store.failures == {}
+    connector.close()
+
+
+def test_a_comment_that_is_deleted_later_goes_and_comes_back_when_it_is_restored(serve: Serve) -> None:
+    said = {"by": "ben", "at": "2026-02-03T09:00:00Z", "text": "It is locker 42"}
+    server = serve(item(1, comments=[said]))
+    connector, store = connect(server), Store()
+    store.sync(connector, ["work_items"])
+
+    def comments() -> list[str]:
+        return [p.text for p in store.items[f"{ITEMS}/1"].parts if p.uri != f"{ITEMS}/1"]
+
+    assert comments() == ["It is locker 42"]
+    happen(server, delete={"item": "comment:1/1"})
+    store.sync(connector, ["work_items"])
+    assert comments() == []
+    happen(server, "2d", restore={"item": "comment:1/1"})
+    store.sync(connector, ["work_items"])
+    assert comments() == ["It is locker 42"]
+    connector.close()
