@@ -12,7 +12,7 @@ from datetime import UTC
 
 from core.errors import InvariantError
 from core.items import Chunk, Item, ItemKind, Part, TextFormat
-from core.text.code import Segment, finer, segments
+from core.text.code import Segment, common_path, finer, segments
 from core.text.sections import Block, BlockKind, blocks, sections
 from core.text.split import split_block, split_text
 
@@ -162,41 +162,66 @@ class _Chunker:
             yield who + run
 
     def _code(self, part: Part) -> Iterator[_Piece]:
+        for group in self._groups(part, segments(part.text, part.language)):
+            yield from self._gathered(part, group)
+
+    def _groups(self, part: Part, found: tuple[Segment, ...]) -> Iterator[list[Segment]]:
+        """Segments that fit, those that may share a chunk together: what had to be split shares none with others."""
+        group: list[Segment] = []
+        for segment in found:
+            if len(segment.lines) == 1 or self._fits(self._code_heading(part, [segment.path]), segment.text):
+                group.append(segment)
+                continue
+            if segment.path and group:
+                yield group
+                group = []
+            *others, last = self._groups(part, finer(segment))
+            if segment.path:
+                yield from (*others, last)
+                continue
+            for other in others:
+                yield [*group, *other]
+                group = []
+            group += last
+        if group:
+            yield group
+
+    def _gathered(self, part: Part, group: list[Segment]) -> Iterator[_Piece]:
+        """Neighbouring segments side by side up to the window, under the symbol that they all lie in."""
         run: list[Segment] = []
 
-        def text_of(parts: list[Segment]) -> str:
-            return "\n".join(x.text for x in parts)
+        def fits(segments: list[Segment]) -> bool:
+            return self._fits(self._code_heading(part, [x.path for x in segments]), text_of(segments))
+
+        def text_of(segments: list[Segment]) -> str:
+            return "\n".join(x.text for x in segments)
 
         def close() -> Iterator[_Piece]:
             text = text_of(run).strip("\n")
             if text.strip():
-                yield self._lines(part, run[0].first, run[-1].last, [x.name for x in run], text)
+                yield self._lines(part, run[0].first, run[-1].last, [x.path for x in run], text)
             run.clear()
 
-        for segment in self._small_segments(part, segments(part.text)):
-            if not self._fits(part.heading, segment.text):
+        for segment in group:
+            if not fits([segment]):
                 yield from close()
-                for text in split_text(segment.text, lambda x: self._fits(part.heading, x)):
-                    yield self._lines(part, segment.first, segment.last, [segment.name], text)
+                heading = self._code_heading(part, [segment.path])
+                for text in split_text(segment.text, lambda x: self._fits(heading, x)):  # noqa: B023 (used at once)
+                    yield self._lines(part, segment.first, segment.last, [segment.path], text)
                 continue
-            if run and not self._fits(part.heading, text_of([*run, segment])):
+            if run and not fits([*run, segment]):
                 yield from close()
             run.append(segment)
         yield from close()
 
-    def _small_segments(self, part: Part, found: tuple[Segment, ...]) -> Iterator[Segment]:
-        for segment in found:
-            if len(segment.lines) == 1 or self._fits(part.heading, segment.text):
-                yield segment
-            else:
-                yield from self._small_segments(part, finer(segment))
+    def _code_heading(self, part: Part, paths: list[tuple[str, ...]]) -> tuple[str, ...]:
+        return (*part.heading, *common_path(paths))
 
-    def _lines(self, part: Part, first: int, last: int, names: list[str | None], text: str) -> _Piece:
-        named = tuple(dict.fromkeys(n for n in names if n))
-        symbol = named if len(named) == 1 else ()
+    def _lines(self, part: Part, first: int, last: int, paths: list[tuple[str, ...]], text: str) -> _Piece:
+        heading = self._code_heading(part, paths)
         where = f"lines {first}-{last}" if last > first else f"line {first}"
         # Line numbers are shown but not embedded: lines added above must not change a vector.
-        return _Piece((*part.heading, *symbol, where), part.heading, text, (part.uri,))
+        return _Piece((*heading, where), heading, text, (part.uri,))
 
     def _fits(self, heading: tuple[str, ...], text: str) -> bool:
         # Sixty characters a token is more than any text has: what is longer need not be counted to be split.
