@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.access import ScopeId
+from core.clock import Clock
 from core.settings import AzureDevOpsSettings
 from ingestion.azure_devops.client import AdoClient
 from ingestion.azure_devops.code import CodeReader
@@ -38,10 +39,12 @@ ADMISSION = Admission(
 
 
 class AzureDevOpsConnector:
-    """Reads one organization."""
+    """Reads one organization. `clock` says what is long ago; the machine's, unless a world has one of its own."""
 
-    def __init__(self, settings: AzureDevOpsSettings, *, client: AdoClient | None = None) -> None:
-        self._org = Organization(settings, client)
+    def __init__(
+        self, settings: AzureDevOpsSettings, *, client: AdoClient | None = None, clock: Clock | None = None
+    ) -> None:
+        self._org = Organization(settings, client, clock)
 
     @property
     def name(self) -> str:

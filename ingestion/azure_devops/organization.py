@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any
 
+from core.clock import Clock, SystemClock
 from core.settings import AzureDevOpsSettings
 from ingestion.azure_devops.catalogue import Catalogue, read_catalogue
 from ingestion.azure_devops.client import AdoClient
@@ -16,8 +17,11 @@ from ingestion.azure_devops.sdk import Sdk
 class Organization:
     """One organization as it was when it was last refreshed."""
 
-    def __init__(self, settings: AzureDevOpsSettings, client: AdoClient | None = None) -> None:
+    def __init__(
+        self, settings: AzureDevOpsSettings, client: AdoClient | None = None, clock: Clock | None = None
+    ) -> None:
         self.settings = settings
+        self.clock = clock or SystemClock()
         self.client = client or AdoClient(settings)
         self.sdk = Sdk(self.client)
         self.name = self.client.organization

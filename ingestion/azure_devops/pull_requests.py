@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from core import uris
 from core.errors import SourceError, SourceNotFoundError
-from core.items import Contribution, Item, ItemKind, Link, Part, PersonRef, Role, Source
-from core.text.markdown import clean_markdown
-from ingestion.azure_devops import authority
+from core.items import Source
 from ingestion.azure_devops.addresses import grouped
 from ingestion.azure_devops.catalogue import Catalogue, Repo
 from ingestion.azure_devops.client import rows_of, segment
 from ingestion.azure_devops.guard import Guard, Troubles
-from ingestion.azure_devops.links import merged, stated_links
 from ingestion.azure_devops.organization import Organization, fingerprint
-from ingestion.azure_devops.shapes import mapping, text_of, web, when
+from ingestion.azure_devops.pull_request_item import MAX_COMMITS, MAX_FILES, labels_of, pull_request_item, touched
+from ingestion.azure_devops.shapes import mapping, when
 from ingestion.connector import Batch, Change, Failure, ItemMissing, ItemUpserted, Unlisted, Unreadable
 
 BATCH = 10
-_MAX_COMMITS = 100
+_AGING = 0.1
 
 
 class PullRequestsReader:
     """Checkpoint: for each repo `names` and `seen`, the digest of each pull request as the list last gave it.
 
     There is no feed of changes: the list is read each time, and what differs in it is read whole; so are all that
-    are still open, since a comment changes nothing in the list.
+    are still open, since a comment changes nothing in the list. What was closed not long ago (a setting) is `looked` at
+    again from time to time; a still later comment is found by the next full read.
     """
 
     name = "pull_requests"
@@ -110,8 +109,19 @@ class PullRequestsReader:
         rows = {str(row["pullRequestId"]): row for row in self._list(repo)}
         # The names are in each digest, so that a rename that is cut short goes on where it stopped.
         digests = {number: f"{names} {_digest(row)}" for number, row in rows.items()}
+        looked, now = own.setdefault("looked", {}), self._org.clock.now()
+        # When each was closed that may still be talked about, and when each of these was last looked at.
+        ages = {n: at for n, row in rows.items() if (at := self._watched_since(row, now)) is not None}
+        own["looked"] = looked = {n: at for n, at in looked.items() if n in ages}
         todo = sorted(
-            (n for n, row in rows.items() if own["seen"].get(n) != digests[n] or row.get("status") == "active"), key=int
+            (
+                n
+                for n, row in rows.items()
+                if own["seen"].get(n) != digests[n]
+                or row.get("status") == "active"
+                or (n in ages and _due(ages[n], when(looked.get(n)), now))
+            ),
+            key=int,
         )
         for start in range(0, len(todo), BATCH):
             changes: list[Change] = []
@@ -119,6 +129,8 @@ class PullRequestsReader:
                 uri = uris.pull_request(self._org.name, repo.id, int(number))
                 changes += guard.run(uri, partial(self._pull_request, repo, int(number), catalogue))
                 own["seen"][number] = digests[number]
+                if number in ages:
+                    looked[number] = now.isoformat()
             yield self._batch(changes, state)
         # A pull request can't be deleted by itself: a list that lacks it is to be seen twice.
         gone = sorted(set(own["seen"]) - set(rows), key=int)
@@ -129,121 +141,72 @@ class PullRequestsReader:
             yield self._batch([*missing], state)
 
     def _pull_request(self, repo: Repo, number: int, catalogue: Catalogue) -> Iterable[Change]:
-        base = f"{self._base(repo)}/{number}"
+        client, base = self._org.client, f"{self._base(repo)}/{number}"
         # Lists cut the description.
-        data = mapping(self._org.client.get(base))
-        threads = rows_of(self._org.client.get(f"{base}/threads"))
-        work_items = rows_of(self._org.client.get(f"{base}/workitems"))
-        commits: list[str] = []
-        for page in self._org.client.pages(f"{base}/commits", {"$top": _MAX_COMMITS}):
-            commits += [str(row["commitId"]).lower() for row in page]
-            if len(commits) >= _MAX_COMMITS:
-                break
-        uri = uris.pull_request(self._org.name, repo.id, number)
-        people = self._org.identities
-        status = str(data.get("status") or "").lower()
-        author = people.person(data.get("createdBy"))
-        created, closed = when(data.get("creationDate")), when(data.get("closedDate"))
-        said = [part for thread in threads if thread for part in self._thread(thread, uri)]
-        said.sort(key=lambda p: p.at.timestamp() if p.at else 0.0)
-        modified = max((t for t in (created, closed, *(p.at for p in said)) if t is not None), default=None)
-        description = clean_markdown(text_of(data.get("description"))).strip()
-        opening = (Part(uri=uri, text=description, author=author, at=created),) if description else ()
-        links = merged(
-            tuple(Link(to=uris.work_item(self._org.name, int(w["id"])), rel="work_item") for w in work_items if w),
-            tuple(Link(to=uris.commit(self._org.name, repo.id, sha), rel="commit") for sha in commits[:_MAX_COMMITS]),
-            stated_links("\n".join([description, *(p.text for p in said)]), catalogue),
-            own=uri,
-        )
-        item = Item(
-            uri=uri,
-            source=Source.PULL_REQUESTS,
-            kind=ItemKind.PULL_REQUEST,
-            scope=catalogue.repo_scope(repo.id),
-            title=text_of(data.get("title")).strip(),
-            url=web(self._org.settings.organization, repo.project.name, "_git", repo.name, "pullrequest", str(number)),
-            parts=(*opening, *said),
-            version=modified.isoformat() if modified else status,
-            created_at=created,
-            modified_at=modified,
-            author=author,
-            authority=authority.of_pull_request(status),
-            state=status or None,
-            container=repo.name,
-            number=str(number),
-            label=data.get("sensitivityLabel") or repo.label,
-            contributions=self._contributions(data, said, author, created, closed),
-            links=links,
-            aliases=(f"!{number}",),
-            attributes={
-                key: value
-                for key, value in {
-                    "project": repo.project.name,
-                    "repo": repo.name,
-                    "source_branch": str(data.get("sourceRefName") or "").removeprefix("refs/heads/"),
-                    "target_branch": str(data.get("targetRefName") or "").removeprefix("refs/heads/"),
-                }.items()
-                if value
-            },
-        )
-        return [ItemUpserted(item)]
-
-    def _thread(self, thread: Mapping[str, Any], uri: str) -> Iterator[Part]:
-        """What people said in a thread, in order, under the file and line that it is about."""
-        if thread.get("isDeleted"):
-            return
-        context = mapping(thread.get("threadContext"))
-        where = str(context.get("filePath") or "")
-        line = mapping(context.get("rightFileStart") or context.get("leftFileStart")).get("line")
-        if where and line:
-            where = f"{where}:{line}"
-        status = str(thread.get("status") or "")
-        heading = " ".join(x for x in (where or "Discussion", f"({status})" if status else "") if x)
-        for comment in thread.get("comments") or []:
-            text = clean_markdown(text_of(comment.get("content"))).strip()
-            kind = str(comment.get("commentType") or "text").lower()
-            if comment.get("isDeleted") or kind in ("system", "codechange") or not text:
-                continue
-            yield Part(
-                uri=uri,
-                text=text,
-                heading=(heading,),
-                author=self._org.identities.person(comment.get("author")),
-                at=when(comment.get("publishedDate")),
+        data = mapping(client.get(base, {"includeWorkItemRefs": True, "includeCommits": True}))
+        return [
+            ItemUpserted(
+                pull_request_item(
+                    data,
+                    threads=rows_of(client.get(f"{base}/threads")),
+                    work_items=self._work_items(data, base),
+                    commits=self._commits(data, base),
+                    files=self._files(data, base),
+                    repo=repo,
+                    catalogue=catalogue,
+                    identities=self._org.identities,
+                    organization=self._org.settings.organization,
+                )
             )
-
-    def _contributions(
-        self,
-        data: Mapping[str, Any],
-        said: list[Part],
-        author: PersonRef | None,
-        created: datetime | None,
-        closed: datetime | None,
-    ) -> tuple[Contribution, ...]:
-        people = self._org.identities
-        found = [Contribution(person=author, role=Role.WROTE, at=created)] if author else []
-        merger = people.person(data.get("closedBy"))
-        if merger is not None and str(data.get("status")).lower() == "completed":
-            found.append(Contribution(person=merger, role=Role.MERGED, at=closed))
-        for reviewer in data.get("reviewers") or []:
-            vote = int(reviewer.get("vote") or 0)
-            person = None if reviewer.get("isContainer") or vote == 0 else people.person(reviewer)
-            if person is not None:
-                role = Role.APPROVED if vote > 0 else Role.REVIEWED
-                found.append(Contribution(person=person, role=role, at=closed or created, note=f"vote {vote}"))
-        latest = {(p.author.name, p.author.principal): p for p in said if p.author is not None}
-        found += [
-            Contribution(person=p.author, role=Role.COMMENTED, at=p.at) for p in latest.values() if p.author is not None
         ]
-        return tuple(found)
+
+    def _work_items(self, data: Mapping[str, Any], base: str) -> list[int]:
+        rows = data.get("workItemRefs")
+        if rows is None:
+            rows = rows_of(self._org.client.get(f"{base}/workitems"))
+        return [int(row["id"]) for row in rows if row]
+
+    def _commits(self, data: Mapping[str, Any], base: str) -> list[str]:
+        """The newest commits; some answers have them already."""
+        found = [str(row["commitId"]).lower() for row in data.get("commits") or [] if row]
+        if data.get("commits") is None:
+            for page in self._org.client.pages(f"{base}/commits", {"$top": MAX_COMMITS}):
+                found += [str(row["commitId"]).lower() for row in page]
+                if len(found) >= MAX_COMMITS:
+                    break
+        return found[:MAX_COMMITS]
+
+    def _files(self, data: Mapping[str, Any], base: str) -> list[str]:
+        """Paths that the last push left changed, without those that it deletes; none where there is no iteration."""
+        if data.get("supportsIterations") is False:
+            return []
+        iterations = rows_of(self._org.client.get(f"{base}/iterations", lenient=True))
+        if not iterations:
+            return []
+        last = max(int(row["id"]) for row in iterations)
+        changes = mapping(self._org.client.get(f"{base}/iterations/{last}/changes", {"$top": MAX_FILES}, lenient=True))
+        return touched(changes.get("changeEntries") or [])
+
+    def _watched_since(self, row: Mapping[str, Any], now: datetime) -> datetime | None:
+        """When a pull request was closed, as long as its discussion is watched; None where it is not (any more)."""
+        closed = None if row.get("status") == "active" else when(row.get("closedDate"))
+        window = timedelta(days=self._org.settings.reread_closed_pull_requests_days)
+        return closed if closed is not None and now - closed <= window else None
 
     def _batch(self, changes: list[Change], state: dict[str, Any]) -> Batch:
         state["done"] += sum(isinstance(c, ItemUpserted) for c in changes)
         return Batch(changes=tuple(changes), checkpoint=copy.deepcopy(state), progress=(state["done"], None))
 
 
+def _due(closed: datetime, looked: datetime | None, now: datetime) -> bool:
+    """Whether a closed pull request is to be looked at again: when a tenth of the time since its closing has passed
+    since the last look. So a late comment is found soon after a closing, and many old ones cost little."""
+    return looked is None or (now - looked) >= (looked - closed) * _AGING
+
+
 def _digest(row: Mapping[str, Any]) -> str:
     votes = sorted((str(r.get("id")), int(r.get("vote") or 0)) for r in row.get("reviewers") or [])
     merge = mapping(row.get("lastMergeSourceCommit")).get("commitId")
+    labels = sorted(labels_of(row))
     facts = [row.get(k) for k in ("title", "description", "status", "closedDate", "targetRefName", "sensitivityLabel")]
-    return fingerprint(facts, votes, merge)
+    return fingerprint(facts, bool(row.get("isDraft")), labels, votes, merge)
