@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -23,6 +24,7 @@ from graph.db import Database
 from graph.directory import DirectoryStore
 from graph.edges import EdgeStore
 from graph.glossary import GlossaryStore
+from graph.inventory import Inventory
 from graph.records import ItemStore
 from graph.runs import RunStore
 from graph.scopes import ScopeStore
@@ -150,8 +152,10 @@ def build_synchronizer(
         items=items,
         scopes=scopes,
         directory=DirectoryStore(database, required=connector_names(settings)),
-        runs=RunStore(database),
+        runs=RunStore(database, retry_after=timedelta(seconds=settings.retry_failed_after)),
+        inventory=Inventory(database),
         index=index.writer,
+        reconcile_every=timedelta(seconds=settings.reconcile_interval),
         on_progress=on_progress,
     )
 

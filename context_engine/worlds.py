@@ -127,6 +127,9 @@ def world_settings(sandbox: SandboxServer, data: Path, overrides: Mapping[str, A
         "graph": graph,
         "azure_devops": azure_devops,
         "labels": tuple(world.labels),
+        # A world is small and its clock may stand still: look at everything each time.
+        "reconcile_interval": 0,
+        "retry_failed_after": 0,
     }
     return load_settings(overrides={**base, **(overrides or {})})
 

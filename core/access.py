@@ -22,6 +22,10 @@ ScopeId = NewType("ScopeId", str)
 
 LICENCE_GATE: Final = "licence"
 
+# Where the index keeps the points of items that nobody may see for now: no rule is ever written for it, so they match
+# no search and weigh in no statistic, and their vectors are still there when the item comes back.
+WITHHELD: Final = ScopeId("withheld")
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:

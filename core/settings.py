@@ -106,6 +106,14 @@ class Settings(BaseModel):
     revocation_sla: int = Field(default=300, ge=1, description="seconds; older permissions fail closed")
     permission_interval: int = Field(default=60, ge=1, description="seconds between permission polls")
     content_interval: int = Field(default=300, ge=1, description="seconds between content polls")
+    reconcile_interval: int = Field(
+        default=3600, ge=0, description="seconds between comparisons of whole lists with the record; 0: every sync"
+    )
+    retry_failed_after: int = Field(
+        default=60,
+        ge=0,
+        description="seconds until a failed item's second retry, four times as many with each more; 0: every sync",
+    )
     host: str = "127.0.0.1"
     port: int = Field(default=8321, ge=0, le=65535)
 

@@ -1,12 +1,13 @@
 """Items as the record holds them: written by the ingestion plane, read under a trim (`graph.reading`).
 
-Life of an item: live ⇄ hidden (its source shows it no longer, nobody sees it) → deleted (a tombstone that keeps
-nothing but address, versions and times). An item counts for readers from when the index holds what the record says.
+Life of an item: live ⇄ hidden (its source shows it no longer, nobody sees it; `graph.withholding`) → deleted (a
+tombstone that keeps nothing but address, versions and times). An item counts for readers from when the index holds
+what the record says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -19,41 +20,47 @@ from core.items import Chunk, Item, Source
 from graph import codec
 from graph.db import Database, clean
 from graph.epoch import move_epoch
-from graph.reading import ItemReader
 from graph.reading import ItemRow as ItemRow
 from graph.versions import is_number, order
+from graph.withholding import Withholding
 from graph.writing import lock_items, write_item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upsert:
-    """What an upsert found. `outdated`: the record, or a tombstone, is newer; nothing was written."""
+    """What an upsert found. `outdated`: the record, or a tombstone, is newer; nothing was written.
+
+    `in_index`: the index holds this very content already; `in_place`: and on the scope on which it belongs.
+    """
 
     changed_content: bool = False
     scope_changed: bool = False
     new: bool = False
     outdated: bool = False
+    in_index: bool = False
+    in_place: bool = False
 
 
-class ItemStore(ItemReader):
+class ItemStore(Withholding):
     """Items, their chunks, links and names."""
 
     def __init__(self, db: Database) -> None:
         super().__init__(db)
 
-    def upsert(self, item: Item, chunks: Sequence[Chunk], *, at: datetime) -> Upsert:
+    def upsert(self, item: Item, chunks: Sequence[Chunk] | Callable[[], Sequence[Chunk]], *, at: datetime) -> Upsert:
         """Bring the record to what `item` says, people edges and links with it, unless what is known is newer.
 
         A deleted item comes back only where `item` is newer than its deletion (see `tombstone`), a hidden one at once.
         The same content on the same scope writes nothing. `at` is our own time at which the source showed `item` so:
-        numbered versions are ordered by number, and others by their times unless `item` was read later.
+        numbered versions are ordered by number, and others by their times unless `item` was read later. `chunks` may be
+        a function that makes them: it is called only where they are written.
         """
 
         def work(connection: Connection[DictRow]) -> Upsert:
             lock_items(connection, [item.uri])
             old = connection.execute(
                 "SELECT lifecycle, digest, scope, version, modified_at, ingested_at, noticed_at, deleted_at, "
-                "deletion_stated, deletion_version FROM items WHERE uri = %s",
+                "deletion_stated, deletion_version, indexed_digest, indexed_scope FROM items WHERE uri = %s",
                 [item.uri],
             ).fetchone()
             if old is not None and _outdated(item, old, at):
@@ -63,15 +70,23 @@ class ItemStore(ItemReader):
             same_content = known and old is not None and old["digest"] == digest
             same_scope = known and old is not None and old["scope"] == item.scope
             if not same_content:
-                write_item(connection, item, chunks, digest=digest, at=at)
+                made = chunks() if callable(chunks) else chunks
+                write_item(connection, item, made, digest=digest, at=at)
             elif old is not None and (not same_scope or old["lifecycle"] != "live" or old["version"] != item.version):
                 connection.execute(
-                    "UPDATE items SET scope = %s, lifecycle = 'live', reason = NULL, version = %s WHERE uri = %s",
+                    "UPDATE items SET scope = %s, lifecycle = 'live', reason = NULL, version = %s, misses = 0, "
+                    "missed_at = NULL WHERE uri = %s",
                     [item.scope, item.version, item.uri],
                 )
             if known and old is not None and (not same_scope or old["lifecycle"] != "live"):
                 move_epoch(connection)
-            return Upsert(changed_content=not same_content, scope_changed=known and not same_scope, new=not known)
+            return Upsert(
+                changed_content=not same_content,
+                scope_changed=known and not same_scope,
+                new=not known,
+                in_index=same_content and old is not None and old["indexed_digest"] == digest,
+                in_place=same_scope and old is not None and old["indexed_scope"] == item.scope,
+            )
 
         return self._db.retrying(work)
 
@@ -127,14 +142,6 @@ class ItemStore(ItemReader):
 
         return self._db.retrying(work)
 
-    def hide(self, uri: str, reason: str, at: datetime) -> None:
-        """Show the item to nobody until it is read again: its source no longer shows it, and does not say why."""
-        self._change_life(uri, "live", "hidden", reason, at)
-
-    def unhide(self, uri: str) -> None:
-        """Show a hidden item again."""
-        self._change_life(uri, "hidden", "live", None, None)
-
     def record_indexed(self, uri: str, digest: str) -> None:
         """The index holds the item with this content on its present scope. Without effect where the record has moved
         on meanwhile."""
@@ -153,11 +160,12 @@ class ItemStore(ItemReader):
             )
 
     def not_indexed(self) -> Iterator[str]:
-        """Items with which the index is behind, deleted ones too (those have no `body`), by address."""
+        """Live items with which the index is behind, and deleted ones that it still holds (those have no `body`), by
+        address. For hidden ones see `Withholding.not_withheld`."""
         with self._db.connection() as connection:
             rows = connection.execute(
                 """
-                SELECT uri FROM items WHERE lifecycle <> 'deleted' AND
+                SELECT uri FROM items WHERE lifecycle = 'live' AND
                     (indexed_digest IS DISTINCT FROM digest OR indexed_scope IS DISTINCT FROM scope)
                 UNION ALL SELECT uri FROM items WHERE NOT index_cleared
                 ORDER BY uri
@@ -191,17 +199,6 @@ class ItemStore(ItemReader):
                 "SELECT uri FROM items WHERE source = %s AND lifecycle <> 'deleted'", [source.value]
             ).fetchall()
         return {r["uri"] for r in rows}
-
-    def _change_life(self, uri: str, before: str, after: str, reason: str | None, at: datetime | None) -> None:
-        def work(connection: Connection[DictRow]) -> None:
-            changed = connection.execute(
-                "UPDATE items SET lifecycle = %s, reason = %s, noticed_at = %s WHERE uri = %s AND lifecycle = %s",
-                [after, clean(reason) if reason else None, at, uri, before],
-            ).rowcount
-            if changed:
-                move_epoch(connection)
-
-        self._db.retrying(work)
 
     def _one(self, statement: str, uri: str) -> DictRow | None:
         with self._db.connection() as connection:

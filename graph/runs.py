@@ -1,10 +1,10 @@
-"""Sync state: runs and how they ended, checkpoints, and items that failed and are to be tried again."""
+"""Sync state: runs and how they ended, and checkpoints. Items that failed are `graph.failures`'s."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from psycopg.rows import DictRow
@@ -13,8 +13,12 @@ from psycopg.types.json import Jsonb
 from core.clock import Clock, SystemClock
 from core.items import Source
 from graph.db import Database, clean, clean_json
+from graph.failures import FailedItem as FailedItem
+from graph.failures import FailureStore
 
-RunState = Literal["complete", "partial", "failed"]
+# `complete`: everything was read and the checks passed. `partial`: so was all but what is told. `failed`: it broke off,
+# or the index is not what the record says. `blocked`: it waits for something else: permissions that can't be read.
+RunState = Literal["complete", "partial", "failed", "blocked"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,25 +33,16 @@ class Run:
     state: str
     reason: str | None
     counts: dict[str, Any]
+    checks: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedItem:
-    """An item that could not be read or processed, since when, and how often it was tried."""
+class RunStore(FailureStore):
+    """Runs, checkpoints and failures of the sync. `retry_after` is the first wait of a failed item (see `failures`)."""
 
-    uri: str
-    source: str
-    reason: str
-    first_at: datetime
-    at: datetime
-    attempts: int
-
-
-class RunStore:
-    """Runs, checkpoints and failures of the sync."""
-
-    def __init__(self, db: Database, *, clock: Clock | None = None) -> None:
-        self._db = db
+    def __init__(
+        self, db: Database, *, clock: Clock | None = None, retry_after: timedelta = timedelta(seconds=60)
+    ) -> None:
+        super().__init__(db, retry_after=retry_after)
         self._clock = clock or SystemClock()
 
     def start(self, source: str, reader: str, item_source: Source | None = None) -> int:
@@ -64,13 +59,37 @@ class RunStore:
         assert row is not None
         return int(row["id"])
 
-    def finish(self, run: int, state: str, reason: str | None, counts: Mapping[str, int]) -> None:
-        """End a run as `complete`, `partial` or `failed`, with the reason where it isn't complete."""
+    def finish(
+        self,
+        run: int,
+        state: str,
+        reason: str | None,
+        counts: Mapping[str, int],
+        checks: Mapping[str, Any] | None = None,
+    ) -> None:
+        """End a run in one of the states of `RunState`, with the reason where it isn't complete, and what the checks
+        found."""
         with self._db.connection() as connection:
             connection.execute(
-                "UPDATE runs SET finished_at = %s, state = %s, reason = %s, counts = %s WHERE id = %s",
-                [self._clock.now(), state, clean(reason) if reason else None, Jsonb(clean_json(dict(counts))), run],
+                "UPDATE runs SET finished_at = %s, state = %s, reason = %s, counts = %s, checks = %s WHERE id = %s",
+                [
+                    self._clock.now(),
+                    state,
+                    clean(reason) if reason else None,
+                    Jsonb(clean_json(dict(counts))),
+                    Jsonb(clean_json(dict(checks or {}))),
+                    run,
+                ],
             )
+
+    def recent(self, limit: int, source: str | None = None) -> list[Run]:
+        """The latest `limit` runs of one source or all, newest first."""
+        with self._db.connection() as connection:
+            rows = connection.execute(
+                "SELECT * FROM runs WHERE %(source)s::text IS NULL OR source = %(source)s ORDER BY id DESC LIMIT %(n)s",
+                {"source": source, "n": limit},
+            ).fetchall()
+        return [_run(r) for r in rows]
 
     def last(self, source: str | None = None) -> list[Run]:
         """The latest run of each reader, of one source or all, by source and reader."""
@@ -113,30 +132,6 @@ class RunStore:
                 [source, reader, Jsonb(clean_json(dict(data))), self._clock.now()],
             )
 
-    def fail(self, source: str, uri: str, reason: str, at: datetime) -> None:
-        """Remember that an item could not be read or processed, and why."""
-        with self._db.connection() as connection:
-            connection.execute(
-                "INSERT INTO failures (uri, source, reason, first_at, at, attempts) VALUES (%s, %s, %s, %s, %s, 1) "
-                "ON CONFLICT (uri) DO UPDATE SET source = excluded.source, reason = excluded.reason, "
-                "at = excluded.at, attempts = failures.attempts + 1",
-                [clean(uri), source, clean(reason), at, at],
-            )
-
-    def clear_failure(self, uri: str) -> None:
-        """The item was read, or is gone."""
-        with self._db.connection() as connection:
-            connection.execute("DELETE FROM failures WHERE uri = %s", [clean(uri)])
-
-    def failures(self, source: str | None = None) -> list[FailedItem]:
-        """Items that failed and were not read since, of one source or all, by address."""
-        with self._db.connection() as connection:
-            rows = connection.execute(
-                "SELECT * FROM failures WHERE %(source)s::text IS NULL OR source = %(source)s ORDER BY uri",
-                {"source": source},
-            ).fetchall()
-        return [FailedItem(**r) for r in rows]
-
 
 def _run(row: DictRow) -> Run:
     return Run(
@@ -148,4 +143,5 @@ def _run(row: DictRow) -> Run:
         state=row["state"],
         reason=row["reason"],
         counts=row["counts"],
+        checks=row["checks"],
     )

@@ -129,6 +129,7 @@ _UPSERT: Final = """
         scope = excluded.scope, version = excluded.version, modified_at = excluded.modified_at,
         digest = excluded.digest, stored_digest = excluded.stored_digest, ingested_at = excluded.ingested_at,
         deleted_at = NULL, noticed_at = NULL, deletion_stated = false, deletion_version = NULL, index_cleared = true,
+        misses = 0, missed_at = NULL,
         title = excluded.title, title_folded = excluded.title_folded, url = excluded.url, url_key = excluded.url_key,
         created_at = excluded.created_at, validated_at = excluded.validated_at, author_name = excluded.author_name,
         author = excluded.author, owner_name = excluded.owner_name, owner = excluded.owner,

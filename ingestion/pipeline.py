@@ -1,4 +1,4 @@
-"""One item's way in: label gate → clean → redact → chunk → embed → record → index → derive.
+"""One item's way in: label gate → clean → redact → chunk → record → embed → index → derive.
 
 The record (Postgres) is written first and names what the index must hold; an item is visible only once
 `record_indexed` says that both agree, so a kill between the two hides an item and never shows a stale one.
@@ -8,12 +8,13 @@ Unchanged text is not embedded again: an item's vectors are kept by the digest o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from core.access import ScopeId
+from core.access import WITHHELD, ScopeId
 from core.embedding.port import Embedder
 from core.index.port import DenseVector, IndexPoint, IndexWriter, SparseVector
 from core.items import Chunk, Item, TextFormat
@@ -24,7 +25,7 @@ from core.text.redact import redact
 from core.text.terms import meaning_key, term_key
 from core.text.tokens import sparse_document
 from graph.glossary import GlossaryEntry, GlossaryStore
-from graph.records import ItemStore
+from graph.records import ItemStore, Upsert
 from graph.scopes import ScopeStore
 from graph.supersession import SupersessionStore
 from ingestion.admission import LabelGate
@@ -34,7 +35,8 @@ from ingestion.derive.supersession import declared
 
 @dataclass
 class Tally:
-    """What a run did, by word: upserted, unchanged, moved, deleted, withheld, failed, skipped, embedded."""
+    """What a run did, by word: seen, new, changed, unchanged, moved, restored, outdated, deleted, missed, withheld
+    (by label), embedded (chunks); and `skipped:<why>` and `failed:<why>` beside their sums."""
 
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -72,23 +74,23 @@ class Pipeline:
             tally.add("withheld")
             return
         item = prepare(item)
-        known = self._items.digest_of(item.uri)
-        chunks = chunk_item(item, self._embedder.count_tokens, self._embedder.window)
+        chunks = cache(lambda: chunk_item(item, self._embedder.count_tokens, self._embedder.window))
         outcome = self._items.upsert(item, chunks, at=at)
-        if known is not None and not (outcome.new or outcome.changed_content or outcome.scope_changed):
-            tally.add("unchanged")
-            return
-        if not self._items.is_current(item.uri, item.digest):
+        tally.add("seen")
+        if outcome.outdated:
             tally.add("outdated")  # a late old version: the record keeps the newer one
             return
-        if outcome.scope_changed and not outcome.changed_content and not outcome.new:
+        if outcome.in_index and outcome.in_place:
+            tally.add("unchanged")
+            return
+        if outcome.in_index:
+            # Another scope, or back from where it was withheld: the vectors are there.
             allowed, version = self._access(item.scope)
             self._index.move_item(item.uri, item.scope, allowed, version)
-            tally.add("moved")
         else:
-            self._write_points(item, chunks, tally)
+            self._write_points(item, chunks(), tally)
             self._derive(item)
-            tally.add("upserted")
+        tally.add(_word(outcome))
         self._items.record_indexed(item.uri, item.digest)
 
     def delete(
@@ -113,13 +115,21 @@ class Pipeline:
 
     def hide(self, uri: str, *, reason: str, at: datetime) -> None:
         """Withhold an item that the source no longer shows us, until it is read again or confirmed as deleted."""
-        self._items.hide(uri, reason, at)
+        self.withhold(self._items.hide_all([uri], reason, at))
+
+    def withhold(self, uris: Iterable[str]) -> None:
+        """Take the points of items that were hidden out of every search and statistic; their vectors are kept."""
+        hidden = sorted(set(uris))
+        for uri in hidden:
+            self._index.move_item(uri, WITHHELD, (), 0)
+        self._items.record_withheld(hidden)
 
     def repair(self, *, at: datetime, tally: Tally) -> None:
-        """Index again what the record holds and the index does not (after a kill, or a lost index)."""
+        """Bring the index to what the record says (after a kill, a lost index, or a gate that did not pass)."""
         if self._index.count_points() == 0:
             # Lost, or removed by hand: what the record says of it no longer holds.
             self._items.forget_index()
+        self.withhold(self._items.not_withheld())
         for uri in list(self._items.not_indexed()):
             body = self._items.body(uri)
             if body is None:
@@ -230,6 +240,15 @@ def glossary_entries(item: Item) -> list[GlossaryEntry]:
                 ),
             )
     return list(entries.values())
+
+
+def _word(outcome: Upsert) -> str:
+    """What became of an item, in the words of a run's counts."""
+    if outcome.new:
+        return "new"
+    if outcome.changed_content:
+        return "changed"
+    return "moved" if outcome.scope_changed else "restored"
 
 
 def point_id(uri: str, ordinal: int) -> UUID:

@@ -44,7 +44,7 @@ def print_reports(reports: Sequence[RunReport]) -> None:
     for column in ("source", "run", "items", "embedded", "deleted", "note"):
         table.add_column(column, justify="right" if column in {"items", "embedded", "deleted"} else "left")
     for r in reports:
-        items = sum(r.counts.get(k, 0) for k in ("upserted", "unchanged", "moved", "scopes"))
+        items = sum(r.counts.get(k, 0) for k in ("seen", "scopes"))
         name = LABELS["access"] + f" ({r.connector})" if r.reader == "access" else LABELS.get(r.reader, r.reader)
         table.add_row(
             name,
@@ -70,6 +70,7 @@ def report_json(report: RunReport) -> dict[str, Any]:
         "state": report.state,
         "counts": dict(report.counts),
         "reason": report.reason,
+        "checks": dict(report.checks),
     }
 
 

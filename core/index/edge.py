@@ -24,9 +24,10 @@ from core.access import ScopeId, Trim
 from core.errors import ContextEngineError, InvariantError, StoreUnavailableError
 from core.index import filters
 from core.index.edge_folder import EdgeFolder
-from core.index.payload import access_payload, check_point, payload_of
-from core.index.port import Candidate, DenseVector, HybridQuery, IndexPoint, SparseVector
+from core.index.payload import INVENTORY_FIELDS, access_payload, check_point, indexed_chunk, payload_of
+from core.index.port import Candidate, DenseVector, HybridQuery, IndexedChunk, IndexPoint, SparseVector
 from core.index.reading import Ask, Hit, hybrid_search
+from core.items import Source
 from core.principals import Principal
 
 T = TypeVar("T")
@@ -159,6 +160,12 @@ class EdgeWriter:
             if uri not in seen:
                 seen.add(uri)
                 yield uri
+
+    def inventory(self, source: Source) -> Iterator[IndexedChunk]:
+        """See IndexWriter."""
+        found = filters.of_source(self._shard.dialect, source)
+        for record in self._scroll(found, payload=list(INVENTORY_FIELDS), vectors=False):
+            yield indexed_chunk(record.payload or {})
 
     def count_points(self) -> int:
         """See IndexWriter."""

@@ -134,6 +134,11 @@ def of_items(dialect: Dialect, uris: Sequence[str]) -> Any:
     return dialect.all_of([dialect.any_of(URI, _some(uris))], [])
 
 
+def of_source(dialect: Dialect, source: Source) -> Any:
+    """Return the filter of all points of a source, for comparing the index with the record."""
+    return dialect.all_of([dialect.any_of(SOURCE, (source.value,))], [])
+
+
 def left_behind(dialect: Dialect, uri: str, kept: Iterable[UUID]) -> Any:
     """Return the filter of an item's points other than `kept`, for writing."""
     kept = frozenset(kept)

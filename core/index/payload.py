@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from core.access import ScopeId
 from core.errors import InvariantError
-from core.index.port import IndexPoint
+from core.index.port import IndexedChunk, IndexPoint
 
 
 def payload_of(point: IndexPoint) -> dict[str, Any]:
@@ -39,6 +40,21 @@ def access_payload(allowed: tuple[str, ...], acl_version: int, scope: str | None
     if scope is not None:
         fields["scope"] = scope
     return fields
+
+
+# The fields that `indexed_chunk` reads.
+INVENTORY_FIELDS = ("uri", "ordinal", "digest", "scope", "acl_version")
+
+
+def indexed_chunk(payload: Mapping[str, Any]) -> IndexedChunk:
+    """Return what a stored point says of itself. A field that is not there reads as one that fits no record."""
+    return IndexedChunk(
+        uri=str(payload.get("uri") or ""),
+        ordinal=int(payload.get("ordinal", -1)),
+        digest=str(payload.get("digest") or ""),
+        scope=ScopeId(str(payload.get("scope") or "")),
+        acl_version=int(payload.get("acl_version", -1)),
+    )
 
 
 def check_point(point: IndexPoint, uri: str, size: int) -> None:

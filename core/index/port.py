@@ -53,6 +53,17 @@ class IndexPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedChunk:
+    """What a point says of itself beside vectors and text: for comparing the index with the record."""
+
+    uri: str
+    ordinal: int
+    digest: str
+    scope: ScopeId
+    acl_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchLeg:
     """One prefetch: the best `limit` chunks of these sources, by meaning and by keyword each."""
 
@@ -136,6 +147,10 @@ class IndexWriter(Protocol):
 
     def uris(self) -> Iterator[str]:
         """Every item that has points, each once, for reconciliation."""
+        ...
+
+    def inventory(self, source: Source) -> Iterator[IndexedChunk]:
+        """Every point of a source, in no order that counts; a page of them at a time is in memory."""
         ...
 
     def count_points(self) -> int:

@@ -21,9 +21,10 @@ import numpy as np
 from core.access import ScopeId, Trim
 from core.errors import ConfigError, ContextEngineError, InvariantError, StoreUnavailableError
 from core.index import filters
-from core.index.payload import access_payload, check_point, payload_of
-from core.index.port import Candidate, DenseVector, HybridQuery, IndexPoint, SparseVector
+from core.index.payload import INVENTORY_FIELDS, access_payload, check_point, indexed_chunk, payload_of
+from core.index.port import Candidate, DenseVector, HybridQuery, IndexedChunk, IndexPoint, SparseVector
 from core.index.reading import Ask, Hit, hybrid_search
+from core.items import Source
 from core.principals import Principal
 
 T = TypeVar("T")
@@ -259,6 +260,12 @@ class ServerWriter:
             if record.payload["uri"] not in seen:
                 seen.add(record.payload["uri"])
                 yield record.payload["uri"]
+
+    def inventory(self, source: Source) -> Iterator[IndexedChunk]:
+        """See IndexWriter."""
+        found = filters.of_source(self._connection.dialect, source)
+        for record in self._scroll(found, payload=list(INVENTORY_FIELDS), vectors=False):
+            yield indexed_chunk(record.payload or {})
 
     def count_points(self) -> int:
         """See IndexWriter."""

@@ -26,7 +26,8 @@ from ingestion.azure_devops.organization import Organization, fingerprint
 from ingestion.azure_devops.shapes import mapping, text_of, web
 from ingestion.azure_devops.signals import among, read_signals
 from ingestion.azure_devops.texts import page_text
-from ingestion.azure_devops.wiki_paths import PageIndex, git_path, link_targets, title_of
+from ingestion.azure_devops.wiki_paths import PageIndex, attachments, git_path, link_targets, title_of
+from ingestion.azure_devops.wiki_places import Place, read_places
 from ingestion.connector import (
     Batch,
     Change,
@@ -44,24 +45,23 @@ _MENTION = re.compile(r"@<([0-9A-Fa-f-]{36})>")
 
 @dataclass(slots=True)
 class _Reading:
-    """One wiki in one run: its pages (id → path), its tree at `head`, and what finds pages by link."""
+    """One wiki in one run: its pages by id, its tree at `head`, and what finds pages by link."""
 
     wiki: Wiki
     base: str
     repo: GitRepo
     head: str
     tree: dict[str, str]
-    pages: dict[int, str]
-    labels: dict[int, str | None]
+    pages: Mapping[int, Place]
     index: PageIndex
 
 
 class WikisReader:
-    """Checkpoint: for each wiki `head` (commit), `names` (digest of what pages inherit), `pages` (id → path and own
-    label), and while a pass is under way `todo` (the head it works towards and the last page done).
+    """Checkpoint: for each wiki `head` (commit), `names` (digest of what pages inherit), `pages` (id → path, own label,
+    order and owner), and while a pass is under way `todo` (the head it works towards and the last page done).
 
     Links between pages are resolved when the page that states them is read; they lead to ids, which a rename of their
-    target does not change.
+    target does not change. Of a code wiki that is published from several branches the first is read.
     """
 
     name = "wikis"
@@ -110,7 +110,7 @@ class WikisReader:
             wiki = next((w for w in catalogue.wikis if w.id == wiki_id and not w.disabled), None)
             refused: str | None = None
             try:
-                reading = self._reading(wiki) if wiki is not None else None
+                reading = self._open(wiki) if wiki is not None else None
             except SourceNotFoundError as e:
                 reading, refused = None, str(e)
             for uri, (number, *_) in addresses:
@@ -131,43 +131,38 @@ class WikisReader:
                 yield Unlisted(uris.wiki_pages(self._org.name, wiki.id), f"{wiki.name} is disabled", withhold=True)
                 continue
             try:
-                pages = self._pages(wiki)[0]
+                pages = self._places(wiki)
             except SourceNotFoundError as e:
                 yield Unlisted(uris.wiki_pages(self._org.name, wiki.id), f"{wiki.name}: {e}", withhold=True)
                 continue
             for number in pages:
                 yield uris.wiki_page(self._org.name, wiki.id, number)
 
-    def _pages(self, wiki: Wiki) -> tuple[dict[int, str], dict[int, str | None]]:
-        """Paths and own labels of all pages, by id."""
-        path = f"{segment(wiki.project.id)}/_apis/wiki/wikis/{segment(wiki.id)}/pagesbatch"
-        pages: dict[int, str] = {}
-        labels: dict[int, str | None] = {}
-        for rows in self._org.client.pages(path, body={"top": 100}):
-            for row in rows:
-                pages[int(row["id"])] = str(row["path"])
-                labels[int(row["id"])] = row.get("sensitivityLabel") or None
-        return pages, labels
+    def _places(self, wiki: Wiki) -> dict[int, Place]:
+        return read_places(self._org.client, f"{segment(wiki.project.id)}/_apis/wiki/wikis/{segment(wiki.id)}")
 
-    def _reading(self, wiki: Wiki) -> _Reading | None:
-        """What is needed to read pages of a wiki; None where its branch has no commit."""
+    def _open(self, wiki: Wiki) -> _Reading | None:
+        """A wiki as it is now; None where its branch has no commit."""
         repo = GitRepo(self._org.client, wiki.project.id, wiki.repo_id, wiki.branch)
         head = repo.head()
-        if head is None:
-            return None
-        pages, labels = self._pages(wiki)
+        return self._reading(wiki, repo, head, self._places(wiki)) if head is not None else None
+
+    def _reading(self, wiki: Wiki, repo: GitRepo, head: str, pages: Mapping[int, Place]) -> _Reading:
+        """What is needed to read pages of a wiki."""
         base = f"{segment(wiki.project.id)}/_apis/wiki/wikis/{segment(wiki.id)}"
-        return _Reading(wiki, base, repo, head, repo.tree(head), pages, labels, PageIndex(pages, wiki.folder))
+        index = PageIndex({n: place.path for n, place in pages.items()}, wiki.folder)
+        return _Reading(wiki, base, repo, head, repo.tree(head), pages, index)
 
     def _wiki(self, wiki: Wiki, state: dict[str, Any], catalogue: Catalogue, guard: Guard) -> Iterator[Batch]:
-        reading = self._reading(wiki)
-        head = reading.head if reading is not None else None
-        pages, labels = (reading.pages, reading.labels) if reading is not None else ({}, {})
+        repo = GitRepo(self._org.client, wiki.project.id, wiki.repo_id, wiki.branch)
+        head = repo.head()
+        pages = self._places(wiki) if head is not None else {}
         own = state["wikis"].setdefault(wiki.id, {"head": None, "names": None, "pages": {}, "todo": None})
-        names = fingerprint(wiki.name, wiki.project.name, wiki.label, wiki.is_code, wiki.folder)
-        current = {str(n): [path, labels[n]] for n, path in sorted(pages.items())}
+        names = fingerprint(wiki.name, wiki.project.name, wiki.label, wiki.is_code, wiki.folder, wiki.branch)
+        current = {str(n): place.facts() for n, place in sorted(pages.items())}
         if (own["head"], own["names"], own["pages"]) == (head, names, current):
             return
+        reading = self._reading(wiki, repo, head, pages) if head is not None else None
         todo = self._stale(reading, own, names, current) if reading is not None else []
         step = {"head": head, "names": names}
         if mapping(own["todo"]).get("to") == step:
@@ -197,8 +192,8 @@ class WikisReader:
         before = old_tree(reading.repo, own["head"]) if own["names"] == names else None
         touched = touched_since(reading.repo, own["head"], reading.head) if before is not None else set()
         found = set()
-        for number, path in reading.pages.items():
-            file = _file_of(reading, path)
+        for number, place in reading.pages.items():
+            file = _file_of(reading, place.path)
             if (
                 before is None
                 or own["pages"].get(str(number)) != current[str(number)]
@@ -213,11 +208,12 @@ class WikisReader:
         data = mapping(
             self._org.client.get(f"{reading.base}/pages/{number}", {"includeContent": True, "recursionLevel": "None"})
         )
-        path = "/" + str(data.get("path") or reading.pages[number]).strip("/")
+        path = "/" + str(data.get("path") or reading.pages[number].path).strip("/")
         text = text_of(data.get("content"))
         file = _file_of(reading, path, str(data.get("gitItemPath") or ""))
         history = history_of(reading.repo, file, reading.head, self._org.identities)
         signals = read_signals(text)
+        files = attachments(text)
         # Some organizations keep a page's owner beside it; that names an identity, where the text has but a name.
         owner = self._org.identities.person(data.get("owner")) or among(signals.owner, history.authors())
         reviewer = among(signals.reviewer, history.authors())
@@ -265,13 +261,13 @@ class WikisReader:
                 owned=owner is not None, reviewed=signals.reviewed_at is not None, deprecated=signals.deprecated
             ),
             container=wiki.name,
-            label=data.get("sensitivityLabel") or reading.labels.get(number) or wiki.label,
+            label=data.get("sensitivityLabel") or reading.pages[number].label or wiki.label,
             contributions=tuple(contributions),
             links=self._links(reading, path, text, catalogue, uri),
-            aliases=tuple(dict.fromkeys([path, file, *(_page_path(f, wiki) for f in history.former)])),
+            aliases=tuple(dict.fromkeys([path, file, *(_page_path(f, wiki) for f in history.former), *files])),
             deprecated=signals.deprecated,
             replaced_by=tuple(self._replacement(reading, path, x, catalogue) for x in signals.replaced_by),
-            attributes={"project": wiki.project.name, "wiki": wiki.name, "path": path},
+            attributes=_attributes(wiki, path, reading.pages[number].order, files),
         )
         return [ItemUpserted(item)]
 
@@ -301,6 +297,14 @@ def _file_of(reading: _Reading, path: str, told: str = "") -> str:
         if candidate and candidate in reading.tree:
             return candidate
     return git_path(path, folder)
+
+
+def _attributes(wiki: Wiki, path: str, order: int | None, files: list[str]) -> dict[str, str]:
+    """`order` is the place among the pages that lie beside it, from 0; `attachments` are names, never contents."""
+    found = {"project": wiki.project.name, "wiki": wiki.name, "path": path, "parent": path.rpartition("/")[0]}
+    found |= {"order": str(order)} if order is not None else {}
+    found |= {"attachments": "; ".join(files)}
+    return {key: value for key, value in found.items() if value}
 
 
 def _page_path(file: str, wiki: Wiki) -> str:

@@ -33,7 +33,7 @@ def test_a_run_that_was_cut_short_shows_as_running(runs: RunStore) -> None:
 
 def test_the_last_run_of_each_reader_is_told(runs: RunStore, clock: FixedClock) -> None:
     first = runs.start("teams", "messages", Source.TEAMS)
-    runs.finish(first, "complete", None, {"upserted": 3})
+    runs.finish(first, "complete", None, {"new": 3})
     clock.advance(timedelta(hours=1))
     second = runs.start("teams", "messages", Source.TEAMS)
     runs.finish(second, "failed", "the source said \x00no", {})

@@ -18,6 +18,7 @@ from core.text.tokens import sparse_query
 from graph.db import Database
 from graph.directory import DirectoryStore
 from graph.glossary import GlossaryStore
+from graph.inventory import Inventory
 from graph.records import ItemStore
 from graph.runs import RunStore
 from graph.scopes import ScopeStore
@@ -40,7 +41,7 @@ class MortalRuns(RunStore):
     """Runs of a process that can be killed just before it commits a checkpoint."""
 
     def __init__(self, db: Database) -> None:
-        super().__init__(db)
+        super().__init__(db, retry_after=timedelta(0))
         self.commits_left: int | None = None
 
     def commit_checkpoint(self, source: str, reader: str, data: Mapping[str, Any]) -> None:
@@ -86,6 +87,7 @@ class Engine:
             scopes=self.scopes,
             directory=self.directory,
             runs=self.runs,
+            inventory=Inventory(database),
             index=self.index.writer,
             wall_clock=self.clock,
             on_progress=lambda progress: None if progress.finished else self.on_batch(),

@@ -95,7 +95,7 @@ def test_unchanged_threads_that_a_delta_brings_again_are_neither_written_nor_emb
     live.server.faults.expire_delta_links()
     counts = stores.sync(live.connector)["teams"].counts
     assert counts["unchanged"] == 3
-    assert counts.get("upserted", 0) == counts.get("embedded", 0) == counts.get("deleted", 0) == 0
+    assert counts.get("new", 0) == counts.get("changed", 0) == counts.get("embedded", 0) == counts.get("deleted", 0) == 0
     assert stores.items.visible(stores.trim(live.principal("teo")), list(before)) == times
 
 
@@ -107,7 +107,7 @@ def test_a_late_reply_is_found_after_the_next_run(serve: Serve, engine: MakeEngi
     stores.sync(live.connector)
     assert stores.search(live.principal("iris"), "fuse F12") == []
     live.server.apply("late")
-    assert stores.sync(live.connector)["teams"].counts["upserted"] == 1
+    assert stores.sync(live.connector)["teams"].counts["changed"] == 1
     uri = live.thread("Nord", "General", "m1")
     assert stores.search(live.principal("iris"), "fuse F12") == [uri]
     row = stores.items.visible(stores.trim(live.principal("iris")), [uri])[uri]
@@ -272,7 +272,7 @@ def test_a_refused_token_fails_the_runs_and_takes_nothing_away(serve: Serve, eng
     before = stores.texts(live.principal("teo"))
     live.server.faults.fail("/graph/v1.0", status=401, times=None)
     reports = stores.sync(live.connector)
-    assert {name: r.state for name, r in reports.items()} == {"access": "failed"}
+    assert {name: r.state for name, r in reports.items()} == {"access": "failed", "teams": "blocked"}
     assert stores.texts(live.principal("teo")) == before
 
 

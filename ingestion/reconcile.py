@@ -1,0 +1,74 @@
+"""Reconciliation: the whole list of what a source has is held against the record, now and then.
+
+It finds what no feed tells: items destroyed for good, and whole repos or wikis that are gone or closed to us.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from graph.records import ItemStore
+from graph.runs import RunStore
+from ingestion.changes import Applier
+from ingestion.connector import Reader, Unlisted
+from ingestion.pipeline import Pipeline, Tally
+
+_READ_AGAIN = 50
+
+
+class Reconciler:
+    """Compares lists. `every`: how long the last comparison counts; zero: each run compares."""
+
+    def __init__(
+        self, *, applier: Applier, pipeline: Pipeline, items: ItemStore, runs: RunStore, every: timedelta
+    ) -> None:
+        self._applier = applier
+        self._pipeline = pipeline
+        self._items = items
+        self._runs = runs
+        self._every = every
+
+    def reconcile(
+        self, connector: str, reader: Reader, run_at: datetime, tally: Tally, full_read: set[str] | None
+    ) -> None:
+        """Hide what vanished, delete what was missed before, read again what is back.
+
+        `full_read`: what a read from the beginning that came to its end has seen; None after an incremental one.
+        Raises SourceError where the list breaks off; then nothing was taken as gone.
+        """
+        missed = self._items.missed(reader.source)
+        if full_read is None and not missed and not self._is_due(connector, reader, run_at):
+            return
+        listed = reader.present()
+        found = set(listed) if listed is not None else full_read
+        if found is None:
+            return
+        unlisted = [x for x in found if isinstance(x, Unlisted)]
+        if unlisted:
+            tally.add("unlisted", sum(not x.withhold for x in unlisted))
+        lacking = self._items.uris(reader.source) - found
+        refused = tuple(x.prefix for x in unlisted if x.withhold)
+        if refused:
+            closed = [uri for uri in lacking if uri.startswith(refused)]
+            hidden = self._items.hide_all(closed, "its source refuses it to the connector", run_at)
+            self._pipeline.withhold(hidden)
+            tally.add("refused", len(closed))
+        prefixes = tuple(x.prefix for x in unlisted)
+        gone = sorted(uri for uri in lacking if not uri.startswith(prefixes))
+        if gone:
+            self._applier.miss(gone, run_at, tally)
+        back = sorted(uri for uri in missed if uri in found)
+        for start in range(0, len(back), _READ_AGAIN):
+            some = back[start : start + _READ_AGAIN]
+            self._applier.apply(reader, reader.fetch(some), run_at, tally, set())
+        self._pipeline.flush()
+        self._runs.commit_checkpoint(connector, _mark(reader), {"at": run_at.isoformat()})
+
+    def _is_due(self, connector: str, reader: Reader, now: datetime) -> bool:
+        last = self._runs.checkpoint(connector, _mark(reader))
+        return last is None or now - datetime.fromisoformat(last["at"]) >= self._every
+
+
+def _mark(reader: Reader) -> str:
+    """Under which name the time of the last comparison is kept."""
+    return f"{reader.name}/reconciled"
