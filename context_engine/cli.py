@@ -23,6 +23,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+sources = typer.Typer(help="How the syncs of each source went.", no_args_is_help=True)
+app.add_typer(sources, name="sources")
+
+SourceName = Annotated[
+    str | None, typer.Option("--source", help="work_items, wikis, code, pull_requests or teams; all where not given.")
+]
 World = Annotated[
     Path | None, typer.Option("--world", help="Folder of a world to run on, served by the sandbox.", metavar="DIR")
 ]
@@ -142,6 +148,36 @@ def explain_access(
     """Say why a person may or may not read an item: gate, layer, entry and path. Exit status 1 where they may not."""
     target = commands.Target.of(world=world, data=data, config=config)
     raise typer.Exit(commands.explain_access(target, item, person, as_json=as_json))
+
+
+@sources.command("runs")
+def sources_runs(
+    history: Annotated[
+        int, typer.Option("--history", min=0, help="The last N runs instead of each reader's last.", metavar="N")
+    ] = 0,
+    world: World = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Say how each reader's last run ended, what it counted and checked. Exit status 1 where one is not complete."""
+    target = commands.Target.of(world=world, data=data, config=config)
+    raise typer.Exit(commands.source_runs(target, as_json=as_json, history=history))
+
+
+@sources.command("failures")
+def sources_failures(
+    source: SourceName = None, world: World = None, data: Data = None, config: Config = None, as_json: Json = False
+) -> None:
+    """List items that could not be read or processed: why, how often, and when again. Exit status 1 for any."""
+    target = commands.Target.of(world=world, data=data, config=config)
+    raise typer.Exit(commands.source_failures(target, source, as_json=as_json))
+
+
+@sources.command("retry")
+def sources_retry(source: SourceName = None, world: World = None, data: Data = None, config: Config = None) -> None:
+    """Let the next sync try every parked item, however long it still had to wait."""
+    raise typer.Exit(commands.source_retry(commands.Target.of(world=world, data=data, config=config), source))
 
 
 @app.command()

@@ -6,6 +6,9 @@ from context_engine.commands.evaluation import run_eval
 from context_engine.commands.explain import explain_access
 from context_engine.commands.health import doctor
 from context_engine.commands.serving import serve
+from context_engine.commands.sources import failures as source_failures
+from context_engine.commands.sources import retry as source_retry
+from context_engine.commands.sources import runs as source_runs
 from context_engine.commands.target import Target
 from context_engine.commands.upkeep import event, migrate, sync, token
 
@@ -20,6 +23,9 @@ __all__ = [
     "migrate",
     "run_eval",
     "serve",
+    "source_failures",
+    "source_retry",
+    "source_runs",
     "sync",
     "token",
 ]

@@ -1,0 +1,139 @@
+"""sources: how the last runs ended, which items are parked and why, and trying them again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+
+from context_engine.commands.record import record_of
+from context_engine.commands.screen import LABELS
+from context_engine.commands.target import Target
+from core.clock import SystemClock
+from core.errors import InputError
+from core.items import Source
+from graph.runs import FailedItem, Run, RunStore
+
+WIDTH = 80
+_SHOWN = 50
+_COLOUR = {"complete": "green", "partial": "yellow", "running": "blue", "blocked": "red", "failed": "red"}
+
+
+def runs(target: Target, *, as_json: bool, history: int) -> int:
+    """Tell how each reader's last run ended (or the last `history` runs); 1 where one is not complete."""
+    with record_of(target) as database:
+        store = RunStore(database)
+        found = store.recent(history) if history else store.last()
+    if as_json:
+        print(json.dumps({"runs": [_run_json(r) for r in found]}))
+    else:
+        _show_runs(found)
+    return 0 if all(r.state == "complete" for r in found) else 1
+
+
+def failures(target: Target, source: str | None, *, as_json: bool) -> int:
+    """List parked items, with reason, attempts and when they are tried again; 1 where there are any."""
+    _check(source)
+    with record_of(target) as database:
+        found = RunStore(database).failures(source)
+    if as_json:
+        print(json.dumps({"failures": [_failure_json(f) for f in found]}))
+    else:
+        _show_failures(found)
+    return 1 if found else 0
+
+
+def retry(target: Target, source: str | None) -> int:
+    """Let the next sync try every parked item."""
+    _check(source)
+    with record_of(target) as database:
+        waiting = RunStore(database).retry_now(source)
+    print(f"{waiting} parked items will be tried by the next sync")
+    return 0
+
+
+def _check(source: str | None) -> None:
+    known = [s.value for s in Source]
+    if source is not None and source not in known:
+        raise InputError(f"no source {source!r}", where="--source", mend=f"Known: {', '.join(known)}")
+
+
+def _show_runs(found: list[Run]) -> None:
+    out = Console(width=WIDTH)
+    if not found:
+        out.print("nothing was synced yet")
+    for run in found:
+        name = LABELS["access"] if run.reader == "access" else LABELS.get(run.reader, run.reader)
+        took = f", {(run.finished_at - run.started_at).total_seconds():.1f} s" if run.finished_at else ""
+        colour = _COLOUR.get(run.state, "white")
+        out.print(
+            f"[{colour}]{run.state:<9}[/] [bold]{escape(name)}[/] of {run.source}, {_time(run.started_at)}{took}",
+            highlight=False,
+        )
+        for line in (_counted(run.counts), _checked(run.checks), run.reason or ""):
+            if line:
+                out.print(Padding(escape(line), (0, 0, 0, 10)), highlight=False)
+
+
+def _counted(counts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{word} {n}" for word, n in counts.items())
+
+
+def _checked(checks: Mapping[str, Any]) -> str:
+    if not checks:
+        return ""
+    if checks.get("passed"):
+        return f"checks passed: {checks.get('points', 0)} points are what the record says"
+    wrong = {k: v for k, v in checks.items() if v and k not in {"passed", "points", "expected_points"}}
+    return "checks did not pass: " + ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in wrong.items())
+
+
+def _show_failures(found: list[FailedItem]) -> None:
+    out = Console(width=WIDTH)
+    if not found:
+        out.print("no item is parked")
+        return
+    now = SystemClock().now()
+    for f in found[:_SHOWN]:
+        # An address is not broken over lines: it is copied into other commands.
+        print(f.uri)
+        tries = "try" if f.attempts == 1 else "tries"
+        again = "by the next sync" if f.due_at is None or f.due_at <= now else f"after {_time(f.due_at)}"
+        told = f"{f.source}; {f.attempts} {tries} since {_time(f.first_at)}; again {again}"
+        out.print(Padding(f"{escape(f.reason)}\n[dim]{told}[/dim]", (0, 0, 0, 3)), highlight=False)
+    if len(found) > _SHOWN:
+        out.print(f"and {len(found) - _SHOWN} more; --json lists all")
+
+
+def _time(at: datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _run_json(run: Run) -> dict[str, Any]:
+    return {
+        "source": run.source,
+        "reader": run.reader,
+        "state": run.state,
+        "started_at": run.started_at.isoformat(),
+        "finished_at": run.finished_at.isoformat() if run.finished_at else None,
+        "counts": run.counts,
+        "checks": run.checks,
+        "reason": run.reason,
+    }
+
+
+def _failure_json(f: FailedItem) -> dict[str, Any]:
+    return {
+        "uri": f.uri,
+        "source": f.source,
+        "reason": f.reason,
+        "attempts": f.attempts,
+        "first_at": f.first_at.isoformat(),
+        "at": f.at.isoformat(),
+        "due_at": f.due_at.isoformat() if f.due_at else None,
+    }
