@@ -1,21 +1,25 @@
-"""Grafana dashboards kept as JSON: told panel by panel, with the queries behind each."""
+"""A Grafana dashboard as a person would tell of it: panel by panel, with the queries behind each."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from ingestion.azure_devops.shapes import mapping, text_of
+from ingestion.azure_devops.definitions import Definition, Told, fenced
+from ingestion.azure_devops.sql_names import used_names
 
-# Where the kinds of data sources keep a target's query.
-_QUERY_KEYS = ("rawSql", "expr", "query", "rawQuery", "queryText", "sql", "target")
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query of a panel or variable; `language` is empty where it is not known, `source` names the data source."""
+
+    language: str
+    text: str
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel; `queries` as (language, text)."""
+    """One panel; `content` is what a panel of text says, `notes` are further sentences (thresholds, links…)."""
 
     id: str
     title: str
@@ -23,31 +27,33 @@ class Panel:
     kind: str
     unit: str
     row: str
-    queries: tuple[tuple[str, str], ...]
+    queries: tuple[Query, ...]
+    content: str = ""
+    notes: tuple[str, ...] = ()
 
     def markdown(self) -> str:
         """The panel as a person would tell of it."""
-        lines = []
-        if self.description:
-            lines.append(self.description)
+        lines = [self.description] if self.description else []
+        sources = list(dict.fromkeys(q.source for q in self.queries if q.source))
+        # The number stands first in its line: a question about one panel finds it by that.
         facts = [f"Panel {self.id}" if self.id else "Panel", self.kind, f"unit {self.unit}" if self.unit else ""]
-        lines.append(", ".join(x for x in facts if x) + ".")
-        for language, query in self.queries:
-            fence = "````" if "```" in query else "```"
-            lines.append(f"{fence}{language}\n{query.strip()}\n{fence}")
-        return "\n\n".join(lines)
+        facts.append(f"data source {' and '.join(sources)}" if sources else "")
+        lines += [", ".join(x for x in facts if x) + ".", self.content, *self.notes]
+        lines += [fenced(q.language, q.text) for q in self.queries]
+        return "\n\n".join(x for x in lines if x)
 
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """A dashboard with its panels, those inside rows too."""
+    """A dashboard with its panels, those inside rows too. `variables` are (name, query)."""
 
     uid: str
     title: str
     description: str
     tags: tuple[str, ...]
-    variables: tuple[tuple[str, str], ...]
+    variables: tuple[tuple[str, Query], ...]
     panels: tuple[Panel, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -57,77 +63,27 @@ class Dashboard:
         return (f"grafana:{self.uid}", *(f"grafana:{self.uid}/{p.id}" for p in self.panels if p.id))
 
     @property
-    def queries(self) -> tuple[str, ...]:
+    def queries(self) -> tuple[Query, ...]:
         """All SQL and other queries, panel by panel, then those of variables."""
-        return (*(q for p in self.panels for _, q in p.queries), *(q for _, q in self.variables))
+        return (*(q for p in self.panels for q in p.queries), *(q for _, q in self.variables))
 
     def overview(self) -> str:
         """The dashboard as a whole."""
         lines = [self.description] if self.description else []
         if self.tags:
             lines.append(f"Tags: {', '.join(self.tags)}.")
-        if self.panels:
+        if any(p.title for p in self.panels):
             lines.append("Panels: " + "; ".join(p.title for p in self.panels if p.title) + ".")
-        lines += [f"Variable `{name}`:\n\n```sql\n{query}\n```" for name, query in self.variables]
+        lines += self.notes
+        lines += [f"Variable `{name}`:\n\n{fenced(q.language, q.text)}" for name, q in self.variables]
         return "\n\n".join(lines)
 
-
-def read_dashboard(text: str) -> Dashboard | None:
-    """Read a file as a Grafana dashboard (bare, or wrapped as the API gives it); None where it is none."""
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(data, dict):
-        return None
-    data = data["dashboard"] if isinstance(data.get("dashboard"), dict) else data
-    panels = data.get("panels")
-    if not isinstance(panels, list) or not all(isinstance(p, dict) for p in panels) or not data.get("title"):
-        return None
-    if not any("targets" in p or "gridPos" in p or "panels" in p or "type" in p for p in panels):
-        return None
-    return Dashboard(
-        uid=text_of(data.get("uid")),
-        title=text_of(data["title"]),
-        description=text_of(data.get("description")).strip(),
-        tags=tuple(text_of(t) for t in data.get("tags") or [] if isinstance(t, str)),
-        variables=tuple(_variables(mapping(data.get("templating")))),
-        panels=tuple(_panels(panels, "")),
-    )
-
-
-def _panels(rows: list[Any], row: str) -> Iterator[Panel]:
-    for data in rows:
-        if not isinstance(data, Mapping):
-            continue
-        title = text_of(data.get("title")).strip()
-        if data.get("type") == "row":
-            row = title
-            yield from _panels(data.get("panels") or [], title)
-            continue
-        defaults = mapping(mapping(data.get("fieldConfig")).get("defaults"))
-        yield Panel(
-            id=text_of(data.get("id")),
-            title=title,
-            description=text_of(data.get("description")).strip(),
-            kind=text_of(data.get("type")),
-            unit=text_of(defaults.get("unit")),
-            row=row,
-            queries=tuple(_queries(data.get("targets"))),
-        )
-
-
-def _queries(targets: Any) -> Iterator[tuple[str, str]]:
-    for target in targets if isinstance(targets, list) else []:
-        for key in _QUERY_KEYS:
-            query = mapping(target).get(key)
-            if isinstance(query, str) and query.strip():
-                yield ("promql" if key == "expr" else "sql" if "sql" in key.lower() else ""), query
-                break
-
-
-def _variables(templating: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for variable in templating.get("list") or []:
-        query = mapping(variable).get("query")
-        if mapping(variable).get("type") == "query" and isinstance(query, str) and query.strip():
-            yield text_of(mapping(variable).get("name")), query
+    def definition(self) -> Definition:
+        """The dashboard as what an item is made of."""
+        overview = self.overview()
+        told = [Told((self.title,), overview)] if overview else []
+        for panel in self.panels:
+            heading = (self.title, panel.row, panel.title or f"Panel {panel.id}".strip())
+            told.append(Told(tuple(x for x in heading if x), panel.markdown()))
+        names = dict.fromkeys(n for q in self.queries for n in used_names(q.text))
+        return Definition(tuple(told), self.aliases, tuple(names), {"dashboard": self.title})

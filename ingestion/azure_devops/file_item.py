@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import json
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote
 
 from core import uris
-from core.items import Item, ItemKind, Part, PersonRef, Source, TextFormat
+from core.items import Item, ItemKind, Part, Source, TextFormat
 from ingestion.azure_devops import authority
 from ingestion.azure_devops.catalogue import Catalogue, Repo
-from ingestion.azure_devops.dashboards import Dashboard, read_dashboard
+from ingestion.azure_devops.definitions import Definition
+from ingestion.azure_devops.grafana import dashboard_definition
 from ingestion.azure_devops.history import History
 from ingestion.azure_devops.kinds import FileKind
 from ingestion.azure_devops.links import merged, stated_links
+from ingestion.azure_devops.power_bi import bim_definition, dax_definition, tmdl_definition
+from ingestion.azure_devops.power_bi_report import report_definition
 from ingestion.azure_devops.shapes import web
 from ingestion.azure_devops.sql_names import defined_names, used_names
 from ingestion.azure_devops.texts import page_text
 
 # In these, `#123456` is a colour or an anchor.
-_NO_NUMBERS = frozenset({"css", "html", "json", "xml", "yaml", "toml", "ini"})
+_NO_NUMBERS = frozenset({"css", "html", "json", "xml", "yaml", "toml", "ini", "tmdl", "dax"})
+_JSON: tuple[Callable[[Any], Definition | None], ...] = (dashboard_definition, bim_definition, report_definition)
 
 
 def file_item(
@@ -26,11 +32,11 @@ def file_item(
 ) -> Item:
     """`path` begins with a slash; `text` is the whole file."""
     uri = uris.file(catalogue.organization, repo.id, path)
-    dashboard = read_dashboard(text) if kind.language == "json" else None
+    definition = definition_of(text, kind.language)
     defined: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
-    if dashboard is not None:
-        used = tuple(dict.fromkeys(n for q in dashboard.queries for n in used_names(q)))
+    if definition is not None:
+        used = definition.sql_names
     elif kind.language == "sql":
         defined, used = defined_names(text), used_names(text)
     last = history.last
@@ -42,9 +48,12 @@ def file_item(
         attributes["language"] = kind.language
     if defined or used:
         attributes["sql_names"] = ",".join(dict.fromkeys([*defined, *used]))
-    if dashboard is not None:
-        attributes["dashboard"] = dashboard.title
-        parts = _panel_parts(dashboard, uri, author, at)
+    if definition is not None:
+        attributes.update(definition.attributes)
+        parts = tuple(
+            Part(uri=uri, text=x.text, format=TextFormat.MARKDOWN, heading=x.heading, author=author, at=at)
+            for x in definition.told
+        )
     else:
         shown = page_text(text) if kind.format is TextFormat.MARKDOWN else text
         parts = (Part(uri=uri, text=shown, format=kind.format, author=author, at=at, language=kind.language),)
@@ -68,23 +77,22 @@ def file_item(
         contributions=history.contributions(),
         links=merged(stated_links(text, catalogue, numbers=kind.language not in _NO_NUMBERS), own=uri),
         aliases=tuple(
-            dict.fromkeys([*names, *(dashboard.aliases if dashboard else ()), *(f"sql:{name}" for name in defined)])
+            dict.fromkeys([*names, *(definition.aliases if definition else ()), *(f"sql:{name}" for name in defined)])
         ),
         attributes=attributes,
     )
 
 
-def _panel_parts(dashboard: Dashboard, uri: str, author: PersonRef | None, at: datetime | None) -> tuple[Part, ...]:
-    overview = Part(uri=uri, text=dashboard.overview(), heading=(dashboard.title,), author=author, at=at)
-    panels = tuple(
-        Part(
-            uri=uri,
-            text=panel.markdown(),
-            format=TextFormat.MARKDOWN,
-            heading=tuple(x for x in (dashboard.title, panel.row, panel.title or f"Panel {panel.id}") if x),
-            author=author,
-            at=at,
-        )
-        for panel in dashboard.panels
-    )
-    return (*((overview,) if overview.text else ()), *panels)
+def definition_of(text: str, language: str | None) -> Definition | None:
+    """A dashboard, report or model kept as code, told thing by thing; None where a file is none of them."""
+    if language == "tmdl":
+        return tmdl_definition(text)
+    if language == "dax":
+        return dax_definition(text)
+    if language != "json":
+        return None
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return next((found for read in _JSON if (found := read(data)) is not None), None)

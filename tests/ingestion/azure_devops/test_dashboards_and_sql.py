@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from ingestion.azure_devops.dashboards import read_dashboard
+from ingestion.azure_devops.file_item import definition_of
+from ingestion.azure_devops.grafana import read_dashboard
 from ingestion.azure_devops.sql_names import defined_names, used_names
 
 BOARD = {
@@ -36,7 +35,7 @@ BOARD = {
 
 
 def test_panels_inside_rows_are_told_with_their_queries() -> None:
-    board = read_dashboard(json.dumps(BOARD))
+    board = read_dashboard(BOARD)
     assert board is not None
     assert [(p.id, p.title, p.row) for p in board.panels] == [("3", "Ships", ""), ("12", "Occupancy (%)", "Occupancy")]
     assert board.aliases == ("grafana:abc", "grafana:abc/3", "grafana:abc/12")
@@ -46,14 +45,14 @@ def test_panels_inside_rows_are_told_with_their_queries() -> None:
 
 
 def test_a_dashboard_wrapped_as_the_api_gives_it_is_read_too() -> None:
-    board = read_dashboard(json.dumps({"dashboard": BOARD, "meta": {}}))
+    board = read_dashboard({"dashboard": BOARD, "meta": {}})
     assert board is not None
     assert board.uid == "abc"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "3", '{"panels": [1], "title": "x"}', '{"title": "x"}', "[" * 100_000])
 def test_other_json_is_no_dashboard(text: str) -> None:
-    assert read_dashboard(text) is None
+    assert definition_of(text, "json") is None
 
 
 def test_views_that_a_script_defines_and_tables_that_it_reads_are_told_apart() -> None:
