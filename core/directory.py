@@ -38,10 +38,17 @@ Account = DirectoryPerson
 class Container:
     """Something that has members (group, ADO group, team, channel, licence). `members` None: it could not be read.
 
-    Members may be people or other containers; nesting and cycles are the directory's business.
+    Members may be people or other containers; nesting and cycles are the directory's business. `partial`: `members`
+    were read, but there are some of whom nobody can tell who they are.
     """
 
     principal: Principal
     name: str
     kind: str
     members: frozenset[Principal] | None
+    partial: bool = False
+
+    @property
+    def half_known(self) -> bool:
+        """Whether somebody may be in it whom we don't know of."""
+        return self.members is None or self.partial

@@ -1,7 +1,8 @@
 """Who belongs to what: accounts, containers and their members, as the sources list them, and closures over them.
 
-A container whose members could not be read keeps the members it had and counts as unresolved, and so does whatever
-contains it: who else may be in it is not known, so nobody can be shown not to be denied through it.
+A container whose members could not be read keeps the members it had. It counts as unresolved, as does one with members
+of whom nobody can tell who they are, and whatever contains either: who else may be in it is not known, so nobody can be
+shown not to be denied through it.
 """
 
 from __future__ import annotations
@@ -237,7 +238,7 @@ def _apply_containers(
     changed = False
     for box in sorted(containers, key=lambda x: x.principal):
         old = before.pop(box.principal, None)
-        unread = box.members is None
+        unread = box.half_known
         was_unread = old is not None and old["unresolved_since"] is not None
         changed |= unread != was_unread
         if box.members is not None and box.members != members.get(box.principal, frozenset()):

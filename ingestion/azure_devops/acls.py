@@ -60,6 +60,10 @@ class Acl:
     deny: frozenset[str]
     inherit: bool
 
+    def with_(self, other: Acl) -> Acl:
+        """Both lists as one: no entry is lost, and a cut by either is a cut."""
+        return Acl(self.allow | other.allow, self.deny | other.deny, self.inherit and other.inherit)
+
 
 @dataclass(slots=True)
 class AclTable:
@@ -101,10 +105,15 @@ def read_bits(sdk: Sdk) -> dict[Namespace, int]:
 
 
 def read_acls(client: AdoClient, table: AclTable, token: str, *, recurse: bool) -> None:
-    """Add the ACLs on a token (and below it) to the table; raises SourceError where they can't be read."""
+    """Add the ACLs on a token (and below it) to the table; raises SourceError where they can't be read.
+
+    One token may come in two spellings (case, a slash at the end): what both say counts.
+    """
     path = f"_apis/accesscontrollists/{table.namespace.value}"
     for row in rows_of(client.get(path, {"token": token, "recurse": recurse, "includeExtendedInfo": False})):
-        table.by_token[token_key(str(row["token"]))] = _acl(row, table.bit)
+        key, found = token_key(str(row["token"])), _acl(row, table.bit)
+        known = table.by_token.get(key)
+        table.by_token[key] = found if known is None else known.with_(found)
 
 
 def _acl(row: Mapping[str, Any], bit: int) -> Acl:

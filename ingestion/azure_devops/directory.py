@@ -22,6 +22,8 @@ _LEVELS: Mapping[str, Licence] = {
     "earlyadopter": Licence.BASIC,
     "stakeholder": Licence.STAKEHOLDER,
 }
+# Kinds of subjects that are services of Azure DevOps itself. All others may be, or may hold, somebody who asks.
+_NEVER_ASK = frozenset({"svc", "s2s", "acs"})
 
 
 class Directory:
@@ -43,16 +45,18 @@ class Directory:
         while waiting:
             group = waiting.pop()
             descriptor = group.partition(":")[2]
-            members = self._members(descriptor)
+            members, partial = self._members(descriptor)
             name = self._identities.group_names.get(descriptor, descriptor)
-            yield Container(principal=group, name=name, kind="azure_devops_group", members=members)
+            yield Container(principal=group, name=name, kind="azure_devops_group", members=members, partial=partial)
             inner = {m for m in members or () if principals.kind_of(m) == "ado"} - seen
             seen |= inner
             waiting.extend(sorted(inner, reverse=True))
 
-    def _members(self, descriptor: str) -> frozenset[Principal] | None:
+    def _members(self, descriptor: str) -> tuple[frozenset[Principal] | None, bool]:
+        """Direct members, None where they could not be read; and whether some are there whom nobody can name."""
         path = f"_apis/graph/Memberships/{segment(descriptor)}"
-        found = set()
+        found: set[Principal] = set()
+        partial = False
         try:
             for page in self._client.pages(
                 path, {"direction": "down", "depth": 1}, host=Host.IDENTITY, version="7.1-preview.1"
@@ -60,23 +64,38 @@ class Directory:
                 for row in page:
                     member = str(row["memberDescriptor"])
                     principal = self._identities.of_subject(member)
-                    if principal is None:
-                        self.unknown[member.partition(".")[0]] += 1
-                    else:
+                    if principal is not None:
                         found.add(principal)
+                        continue
+                    kind = member.partition(".")[0]
+                    self.unknown[f"member {kind}"] += 1
+                    partial |= kind not in _NEVER_ASK
         except SourceAuthError:
             raise
         except SourceNotFoundError as e:
             if descriptor not in self._identities.group_names:
-                # A deleted group is still named by old entries; it has no members.
-                return frozenset()
+                # Old entries still name deleted groups, which have no members. A group that is merely not shown to
+                # us may have any.
+                return frozenset(), not self._is_deleted(descriptor)
             self.problems.append(f"members of {self._identities.group_names[descriptor]}: {e.message}")
-            return None
+            return None, False
         except SourceError as e:
             name = self._identities.group_names.get(descriptor, descriptor)
             self.problems.append(f"members of {name}: {e.message}")
-            return None
-        return frozenset(found)
+            return None, False
+        return frozenset(found), partial
+
+    def _is_deleted(self, descriptor: str) -> bool:
+        """Whether the organization says so of a group that it does not list."""
+        path = f"_apis/graph/MembershipStates/{segment(descriptor)}"
+        try:
+            state = mapping(self._client.get(path, host=Host.IDENTITY, version="7.1-preview.1"))
+        except SourceAuthError:
+            raise
+        except SourceError:
+            self.unknown["group that is not listed"] += 1
+            return False
+        return state.get("active") is False
 
     def licences(self) -> tuple[Container, ...]:
         """Holders of each access level, people and service principals; `members` None where the list broke off."""
