@@ -45,6 +45,13 @@ class AzureDevOpsSettings(BaseModel):
     tenant: str
     projects: tuple[str, ...] = ("*",)
     label_field: str = "Custom.SensitivityLabel"
+    max_file_bytes: int = Field(default=400_000, ge=1, description="a larger file of a repo is left out")
+    file_endings: tuple[str, ...] = Field(
+        default=(), description="endings of files that are read as code besides those that are known"
+    )
+    exclude_paths: tuple[str, ...] = Field(
+        default=(), description="paths in repos that are never read, written as in .gitignore"
+    )
     project_acl_reaches_objects: bool = Field(
         default=False,
         description="where no area, repo or wiki names somebody, the project's own ACL decides (worlds say so; the "

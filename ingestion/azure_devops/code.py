@@ -10,7 +10,6 @@ from typing import Any
 from core import uris
 from core.errors import SourceError, SourceGoneError, SourceNotFoundError
 from core.items import Source
-from core.text.decode import NotText, decode
 from ingestion.azure_devops.addresses import grouped
 from ingestion.azure_devops.catalogue import Catalogue, Repo
 from ingestion.azure_devops.commits import commit_item, new_commits, touched_since
@@ -18,8 +17,9 @@ from ingestion.azure_devops.file_item import file_item
 from ingestion.azure_devops.git import GitRepo, old_tree
 from ingestion.azure_devops.guard import Guard, Troubles
 from ingestion.azure_devops.history import history_of
-from ingestion.azure_devops.kinds import is_generated, kind_of, reason_to_skip
+from ingestion.azure_devops.kinds import FileRules, LeftOut
 from ingestion.azure_devops.organization import Organization, fingerprint
+from ingestion.azure_devops.repo_rules import Refusal, RepoRules, attribute_files, text_in
 from ingestion.azure_devops.shapes import mapping
 from ingestion.connector import (
     Batch,
@@ -49,6 +49,7 @@ class CodeReader:
         self._org = organization
         # Commits of each repo's head, kept between runs: a history only grows, so only what is new is listed again.
         self._histories: dict[str, tuple[str, set[str]]] = {}
+        self._rules = RepoRules(organization.settings)
 
     def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
         """Yield batches; see `ingestion.connector.Reader`."""
@@ -92,9 +93,12 @@ class CodeReader:
         for repo_id, addresses in files:
             refused: str | None = None
             repo, git, head, tree = catalogue.repos.get(repo_id), None, None, dict[str, str]()
+            rules = FileRules()
             try:
                 repo, git, head = self._open(repo)
-                tree = git.tree(head) if git is not None and head is not None else {}
+                if repo is not None and git is not None and head is not None:
+                    tree = git.tree(head)
+                    rules = self._rules.of(repo, git, tree)
             except SourceNotFoundError as e:
                 refused = str(e)
             for uri, segments in addresses:
@@ -106,7 +110,7 @@ class CodeReader:
                 elif path not in tree:
                     yield ItemDeleted(uri)
                 else:
-                    yield from guard.run(uri, partial(self._file, repo, git, path, tree[path], head, catalogue))
+                    yield from guard.run(uri, partial(self._file, repo, git, path, tree[path], head, catalogue, rules))
         for repo_id, addresses in commits:
             repo = catalogue.repos.get(repo_id)
             git = self._git(repo) if repo is not None and not repo.disabled else None
@@ -138,8 +142,10 @@ class CodeReader:
         _, git, head = self._open(repo)
         if git is None or head is None:
             return
-        for path in git.tree(head):
-            if not isinstance(kind_of(path), str) and not _is_wiki_page(repo, path, catalogue):
+        tree = git.tree(head)
+        rules = self._rules.of(repo, git, tree)
+        for path in tree:
+            if not isinstance(rules.kind_of(path), LeftOut) and not _is_wiki_page(repo, path, catalogue):
                 yield uris.file(self._org.name, repo.id, path)
         for sha in self._history(repo, git, head):
             yield uris.commit(self._org.name, repo.id, sha)
@@ -173,8 +179,9 @@ class CodeReader:
         own = state["repos"].setdefault(repo.id, fresh)
         wikis = sorted((w.id, w.folder, w.branch) for w in catalogue.code_wikis(repo.id))
         names = fingerprint(repo.name, repo.project.name, repo.label, repo.branch, wikis)
-        if (own["head"], own["names"]) != (head, names):
-            yield from self._files(repo, git, head, names, own, state, catalogue, guard, lost)
+        told = fingerprint(names, self._rules.fingerprint)
+        if (own["head"], own["names"]) != (head, told):
+            yield from self._files(repo, git, head, told, own, state, catalogue, guard, lost)
         if own["commits"] != [head, names]:
             yield from self._commits(repo, git, head, names, own, state, catalogue, guard)
 
@@ -192,12 +199,15 @@ class CodeReader:
         guard: Guard,
         lost: list[str],
     ) -> Iterator[Batch]:
-        tree = git.tree(head)
+        listing = git.listing(head)
+        tree = listing.files
         before = old_tree(git, own["head"])
         if before is None:
             lost.append(repo.name)
             before = {}
-        again = own["names"] != names
+        rules = self._rules.of(repo, git, tree)
+        # What a repo says of its files may concern any of them.
+        again = own["names"] != names or attribute_files(before) != attribute_files(tree)
         touched = touched_since(git, own["head"], head)
         todo = sorted(p for p in tree if again or before.get(p) != tree[p] or p in touched)
         step = {"head": head, "names": names}
@@ -207,7 +217,7 @@ class CodeReader:
             changes: list[Change] = []
             for path in todo[start : start + BATCH]:
                 uri = uris.file(self._org.name, repo.id, path)
-                made = guard.run(uri, partial(self._file, repo, git, path, tree[path], head, catalogue))
+                made = guard.run(uri, partial(self._file, repo, git, path, tree[path], head, catalogue, rules))
                 changes += made
                 if own["head"] is not None and made and isinstance(made[0], Skipped):
                     # It may have been read before it became too large, generated or a wiki page.
@@ -216,27 +226,21 @@ class CodeReader:
             yield self._batch(changes, state)
         gone = sorted(set(before) - set(tree))
         own.update(head=head, names=names, todo=None)
-        yield self._batch([ItemDeleted(uris.file(self._org.name, repo.id, p)) for p in gone], state)
+        last: list[Change] = [Skipped(uris.file(self._org.name, repo.id, p), why) for p, why in listing.odd.items()]
+        yield self._batch([*last, *(ItemDeleted(uris.file(self._org.name, repo.id, p)) for p in gone)], state)
 
     def _file(
-        self, repo: Repo, git: GitRepo, path: str, blob: str, head: str, catalogue: Catalogue
+        self, repo: Repo, git: GitRepo, path: str, blob: str, head: str, catalogue: Catalogue, rules: FileRules
     ) -> Iterable[Change]:
         uri = uris.file(self._org.name, repo.id, path)
         if _is_wiki_page(repo, path, catalogue):
-            return [Skipped(uri, "read as a wiki page")]
-        kind = kind_of(path)
-        if isinstance(kind, str):
+            return [Skipped(uri, LeftOut.WIKI_PAGE)]
+        kind = rules.kind_of(path)
+        if isinstance(kind, LeftOut):
             return [Skipped(uri, kind)]
-        data = git.blob(blob)
-        reason = reason_to_skip(data)
-        if reason is not None:
-            return [Skipped(uri, reason)]
-        decoded = decode(data)
-        if isinstance(decoded, NotText):
-            return [Skipped(uri, decoded.value.replace("_", " "))]
-        text = decoded.text
-        if not text.strip() or is_generated(text):
-            return [Skipped(uri, "generated" if text.strip() else "empty")]
+        text = text_in(git.blob(blob), path, rules)
+        if isinstance(text, Refusal):
+            return [Skipped(uri, text.reason)]
         history = history_of(git, path, head, self._org.identities)
         return [ItemUpserted(file_item(repo, path, text, kind, history, catalogue, self._org.settings.organization))]
 

@@ -24,6 +24,17 @@ class Blob:
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """A tree: path to blob id of every file, and path to word (`symlink`, `submodule`) of what only looks like one.
+
+    Paths begin with a slash.
+    """
+
+    files: dict[str, str]
+    odd: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class FileChange:
     """What a commit did to one path; `former` is where a renamed file was before."""
 
@@ -53,6 +64,10 @@ class GitRepo:
 
     def tree(self, sha: str) -> dict[str, str]:
         """Path (with a leading slash) to blob id, for every file of a commit."""
+        return self.listing(sha).files
+
+    def listing(self, sha: str) -> Listing:
+        """Everything in the tree of a commit but its folders."""
         params = {
             "scopePath": "/",
             "recursionLevel": "Full",
@@ -60,14 +75,18 @@ class GitRepo:
             "versionDescriptor.versionType": "commit",
             "versionDescriptor.version": sha,
         }
-        found: dict[str, str] = {}
+        found = Listing({}, {})
         for row in rows_of(self._client.get(f"{self._base}/items", params)):
-            if row.get("isFolder") or row.get("gitObjectType", "blob") != "blob":
+            kind = row.get("gitObjectType", "blob")
+            if row.get("isFolder") or kind not in ("blob", "commit"):
                 continue
             # A branch argument that is ignored would silently give another version.
-            if str(row.get("commitId") or sha).lower() != sha:
+            if kind == "blob" and str(row.get("commitId") or sha).lower() != sha:
                 raise SourceError("the tree is of another commit than the one asked for", where=self._base)
-            found[str(row["path"])] = str(row["objectId"]).lower()
+            if kind == "commit" or row.get("isSymLink"):
+                found.odd[str(row["path"])] = "submodule" if kind == "commit" else "symlink"
+            else:
+                found.files[str(row["path"])] = str(row["objectId"]).lower()
         return found
 
     def blob(self, blob_id: str) -> bytes:
