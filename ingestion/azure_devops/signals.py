@@ -15,16 +15,28 @@ from ingestion.azure_devops.wiki_paths import link_targets
 
 # Such lines stand at the top of a page; further down they are part of what it tells.
 _HEAD_LINES = 25
-_DATE = r"(\d{4}-\d{2}-\d{2})(?:[T ][\d:.]+Z?)?"
+_DATE = (
+    r"(\d{4}-\d{2}-\d{2}|\d{1,2}(?:st|nd|rd|th|\.)?\s+[A-Za-z]{3,9}\.?\s+\d{4}|[A-Za-z]{3,9}\.?\s+\d{1,2}(?:st|nd|rd|th)?,?\s+\d{4})"
+    r"(?:[T ][\d:.]+Z?)?"
+)
+# A month by its first letters, in English and Dutch.
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        ("jan", "feb", "mar maa mrt", "apr", "may mei", "jun", "jul", "aug", "sep", "oct okt", "nov", "dec"), start=1
+    )
+    for name in names.split()
+}
 _LEAD = r"^[\s>*_#|-]*(?:\*\*|__)?"
 _REVIEWED = re.compile(
     _LEAD
-    + r"(?:last\s+)?(?:reviewed|validated|verified)(?:\s+on)?(?:\*\*|__)?\s*:?(?:\*\*|__)?\s*"
+    + r"(?:last\s+|laatst\s+)?(?:reviewed|validated|verified|gecontroleerd|beoordeeld|gevalideerd)"
+    + r"(?:\s+(?:on|op))?(?:\*\*|__)?\s*:?(?:\*\*|__)?\s*"
     + _DATE
-    + r"(?:\s*(?:by|,|\()\s*@?([^\n|)]+))?",
+    + r"(?:\s*(?:by|door|,|\()\s*@?([^\n|)]+))?",
     re.IGNORECASE,
 )
-_OWNER = re.compile(_LEAD + r"(?:page\s+)?owner(?:\*\*|__)?\s*:(?:\*\*|__)?\s*@?([^\n|]+)", re.IGNORECASE)
+_OWNER = re.compile(_LEAD + r"(?:(?:page\s+)?owner|eigenaar)(?:\*\*|__)?\s*:(?:\*\*|__)?\s*@?([^\n|]+)", re.IGNORECASE)
 _GONE = (
     r"(?:deprecated|obsolete|superseded|outdated|out\s+of\s+date|retired|replaced|archived|"
     r"no\s+longer\s+(?:valid|maintained|current|used|in\s+use|up\s+to\s+date|applicable)|"
@@ -53,6 +65,17 @@ _INSTEAD = re.compile(
     r"|\b(?:see|use|read)\s+(?P<plain>[^.\n]+?),?\s+instead\b",
     re.IGNORECASE,
 )
+# What a table of a page's standing calls its rows or columns.
+_KEY = re.compile(
+    r"^(?:(?:page\s+)?owner|eigenaar|(?:last\s+|laatst\s+)?(?:reviewed|validated|verified|gecontroleerd|beoordeeld|"
+    r"gevalideerd)(?:\s+(?:on|op))?|status)$",
+    re.IGNORECASE,
+)
+_RULE = re.compile(r"^\s*\|?[\s:|-]*-[\s:|-]*$")
+_OWNER_KEYS = frozenset({"owner", "owners", "page_owner", "eigenaar"})
+_REVIEWED_KEYS = frozenset(
+    {"reviewed", "last_reviewed", "reviewed_on", "validated", "last_validated", "verified", "last_verified"}
+)
 _TRUE = frozenset({"true", "yes"})
 
 
@@ -74,27 +97,27 @@ def read_signals(text: str) -> Signals:
     replaced: list[str] = []
     front, body = split_front_matter(text)
     for key, value in _front_matter(front):
-        if key in ("owner", "owners") and owner is None:
+        if key in _OWNER_KEYS and owner is None:
             owner = value
-        elif key in ("reviewed", "last_reviewed", "last-reviewed", "validated") and at is None:
+        elif key in _REVIEWED_KEYS and at is None:
             found = re.match(_DATE, value)
-            at = when(f"{found.group(1)}T00:00:00Z") if found else None
+            at = _day(found.group(1)) if found else None
             who = re.search(r"\bby\s+(.+)$", value)
             reviewer = who.group(1).strip() if who else reviewer
-        elif key in ("reviewer", "reviewed_by", "reviewed-by"):
+        elif key in ("reviewer", "reviewed_by"):
             reviewer = value
         elif (key == "status" and value.lower() in ("deprecated", "obsolete", "superseded")) or (
             key == "deprecated" and value.lower() in _TRUE
         ):
             deprecated = True
-        elif key in ("replaced_by", "replaced-by", "superseded_by", "superseded-by"):
+        elif key in ("replaced_by", "superseded_by"):
             replaced += _targets(value)
-    lines = _head(body)
+    lines = _told_in_tables(_head(body))
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
         if owner is None and (found := _OWNER.match(line)):
             owner = _name(found.group(1))
         if at is None and (found := _REVIEWED.match(line)):
-            at = when(f"{found.group(1)}T00:00:00Z")
+            at = _day(found.group(1))
             reviewer = _name(found.group(2)) if found.group(2) else reviewer
         if _DEPRECATED.match(line):
             deprecated = True
@@ -135,13 +158,39 @@ def _head(text: str) -> list[str]:
     return found
 
 
+def _told_in_tables(lines: list[str]) -> list[str]:
+    """The lines, and after them what a table among them says of the page, as `key: value` lines."""
+    found = list(lines)
+    rows = [
+        [c.strip(" *_`") for c in x.strip().strip("|").split("|")] if x.lstrip().startswith("|") else [] for x in lines
+    ]
+    for n, cells in enumerate(rows):
+        keys = [bool(_KEY.match(cell)) for cell in cells]
+        if len(cells) == 2 and keys == [True, False]:
+            found.append(f"{cells[0]}: {cells[1]}")
+        elif any(keys) and n + 2 < len(lines) and _RULE.match(lines[n + 1]):
+            # The keys stand over their values.
+            pairs = zip(cells, keys, rows[n + 2], strict=False)
+            found += [f"{cell}: {value}" for cell, is_key, value in pairs if is_key and value]
+    return found
+
+
+def _day(text: str) -> datetime | None:
+    """A day as people write it: 2031-03-01, 1 March 2031, March 1, 2031; None where there is no such day."""
+    if re.match(r"\d{4}-", text):
+        return when(f"{text}T00:00:00Z")
+    numbers = [int(n) for n in re.findall(r"\d+", text)]
+    month = _MONTHS.get(re.sub(r"\d+(?:st|nd|rd|th)?", " ", text).strip(" .,").lower()[:3], 0)
+    return when(f"{numbers[1]:04}-{month:02}-{numbers[0]:02}T00:00:00Z") if month else None
+
+
 def _front_matter(front: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     for key, value in front.items():
         for one in value if isinstance(value, list) else [value]:
             # Dates and truth values come as such.
             told = str(one).strip()
             if one is not None and told:
-                yield str(key).strip().lower(), told
+                yield re.sub(r"[\s-]+", "_", str(key).strip().lower()), told
 
 
 def _targets(text: str) -> list[str]:

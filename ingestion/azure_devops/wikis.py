@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import unquote
 
 from core import uris
 from core.errors import SourceError, SourceNotFoundError
-from core.items import Contribution, Item, ItemKind, Link, Part, Role, Source
-from ingestion.azure_devops import authority
+from core.items import Source
 from ingestion.azure_devops.addresses import grouped
 from ingestion.azure_devops.catalogue import Catalogue, Wiki
 from ingestion.azure_devops.client import segment
 from ingestion.azure_devops.commits import touched_since
 from ingestion.azure_devops.git import GitRepo, old_tree
 from ingestion.azure_devops.guard import Guard, Troubles
-from ingestion.azure_devops.history import history_of
-from ingestion.azure_devops.links import merged, stated_links, target_of
 from ingestion.azure_devops.organization import Organization, fingerprint
-from ingestion.azure_devops.shapes import mapping, text_of, web
-from ingestion.azure_devops.signals import among, read_signals
-from ingestion.azure_devops.texts import page_text
-from ingestion.azure_devops.wiki_paths import PageIndex, attachments, git_path, link_targets, title_of
+from ingestion.azure_devops.shapes import mapping
+from ingestion.azure_devops.wiki_page import WikiReading, file_of, page_item
+from ingestion.azure_devops.wiki_paths import PageIndex
 from ingestion.azure_devops.wiki_places import Place, read_places
 from ingestion.connector import (
     Batch,
@@ -40,28 +33,15 @@ from ingestion.connector import (
 )
 
 BATCH = 20
-_MENTION = re.compile(r"@<([0-9A-Fa-f-]{36})>")
-
-
-@dataclass(slots=True)
-class _Reading:
-    """One wiki in one run: its pages by id, its tree at `head`, and what finds pages by link."""
-
-    wiki: Wiki
-    base: str
-    repo: GitRepo
-    head: str
-    tree: dict[str, str]
-    pages: Mapping[int, Place]
-    index: PageIndex
 
 
 class WikisReader:
     """Checkpoint: for each wiki `head` (commit), `names` (digest of what pages inherit), `pages` (id → path, own label,
-    order and owner), and while a pass is under way `todo` (the head it works towards and the last page done).
+    order and owner), `links` (id → what its links lead to), and while a pass is under way `todo` (what it works towards
+    and the last page done).
 
-    Links between pages are resolved when the page that states them is read; they lead to ids, which a rename of their
-    target does not change. Of a code wiki that is published from several branches the first is read.
+    Links between pages lead to ids. A page whose links would lead elsewhere now is read again. Of a code wiki that is
+    published from several branches the first is read.
     """
 
     name = "wikis"
@@ -141,30 +121,32 @@ class WikisReader:
     def _places(self, wiki: Wiki) -> dict[int, Place]:
         return read_places(self._org.client, f"{segment(wiki.project.id)}/_apis/wiki/wikis/{segment(wiki.id)}")
 
-    def _open(self, wiki: Wiki) -> _Reading | None:
+    def _open(self, wiki: Wiki) -> WikiReading | None:
         """A wiki as it is now; None where its branch has no commit."""
         repo = GitRepo(self._org.client, wiki.project.id, wiki.repo_id, wiki.branch)
         head = repo.head()
         return self._reading(wiki, repo, head, self._places(wiki)) if head is not None else None
 
-    def _reading(self, wiki: Wiki, repo: GitRepo, head: str, pages: Mapping[int, Place]) -> _Reading:
+    def _reading(self, wiki: Wiki, repo: GitRepo, head: str, pages: Mapping[int, Place]) -> WikiReading:
         """What is needed to read pages of a wiki."""
         base = f"{segment(wiki.project.id)}/_apis/wiki/wikis/{segment(wiki.id)}"
         index = PageIndex({n: place.path for n, place in pages.items()}, wiki.folder)
-        return _Reading(wiki, base, repo, head, repo.tree(head), pages, index)
+        return WikiReading(wiki, base, repo, head, repo.tree(head), pages, index)
 
     def _wiki(self, wiki: Wiki, state: dict[str, Any], catalogue: Catalogue, guard: Guard) -> Iterator[Batch]:
         repo = GitRepo(self._org.client, wiki.project.id, wiki.repo_id, wiki.branch)
         head = repo.head()
         pages = self._places(wiki) if head is not None else {}
-        own = state["wikis"].setdefault(wiki.id, {"head": None, "names": None, "pages": {}, "todo": None})
+        fresh: dict[str, Any] = {"head": None, "names": None, "pages": {}, "links": {}, "todo": None}
+        own = state["wikis"].setdefault(wiki.id, fresh)
+        lookups = own.setdefault("links", {})
         names = fingerprint(wiki.name, wiki.project.name, wiki.label, wiki.is_code, wiki.folder, wiki.branch)
         current = {str(n): place.facts() for n, place in sorted(pages.items())}
         if (own["head"], own["names"], own["pages"]) == (head, names, current):
             return
         reading = self._reading(wiki, repo, head, pages) if head is not None else None
         todo = self._stale(reading, own, names, current) if reading is not None else []
-        step = {"head": head, "names": names}
+        step = {"head": head, "names": names, "pages": fingerprint(current)}
         if mapping(own["todo"]).get("to") == step:
             todo = [n for n in todo if n > own["todo"]["after"]]
         for start in range(0, len(todo), BATCH):
@@ -172,142 +154,62 @@ class WikisReader:
             for number in todo[start : start + BATCH]:
                 assert reading is not None
                 uri = uris.wiki_page(self._org.name, wiki.id, number)
-                changes += guard.run(uri, partial(self._page, reading, number, catalogue))
+                changes += guard.run(uri, partial(self._page, reading, number, catalogue, lookups))
             own["todo"] = {"to": step, "after": todo[min(start + BATCH, len(todo)) - 1]}
             yield self._batch(changes, state)
         gone = sorted(int(n) for n in own["pages"] if n not in current)
         former = own["pages"]
-        own.update(head=head, names=names, pages=current, todo=None)
+        links = {n: found for n, found in lookups.items() if n in current}
+        own.update(head=head, names=names, pages=current, links=links, todo=None)
         yield self._batch([self._gone(wiki, n, str(former[str(n)][0]), reading) for n in gone], state)
 
-    def _gone(self, wiki: Wiki, number: int, path: str, reading: _Reading | None) -> Change:
+    def _gone(self, wiki: Wiki, number: int, path: str, reading: WikiReading | None) -> Change:
         """A page that the list lacks: deleted where its file is gone from the backing repo too, else just missing."""
         uri = uris.wiki_page(self._org.name, wiki.id, number)
-        if reading is None or _file_of(reading, path) in reading.tree:
+        if reading is None or file_of(reading, path) in reading.tree:
             return ItemMissing(uri)
         return ItemDeleted(uri)
 
-    def _stale(self, reading: _Reading, own: dict[str, Any], names: str, current: dict[str, Any]) -> list[int]:
+    def _stale(self, reading: WikiReading, own: dict[str, Any], names: str, current: dict[str, Any]) -> list[int]:
         """Ids of the pages that must be read again, ascending."""
         before = old_tree(reading.repo, own["head"]) if own["names"] == names else None
         touched = touched_since(reading.repo, own["head"], reading.head) if before is not None else set()
         found = set()
         for number, place in reading.pages.items():
-            file = _file_of(reading, place.path)
+            file = file_of(reading, place.path)
             if (
                 before is None
                 or own["pages"].get(str(number)) != current[str(number)]
                 or before.get(file) != reading.tree.get(file)
                 or file in touched
+                # A page that came, went or moved makes the links of others lead elsewhere.
+                or str(number) not in own["links"]
+                or reading.index.stale(own["links"][str(number)], place.path)
             ):
                 found.add(number)
         return sorted(found)
 
-    def _page(self, reading: _Reading, number: int, catalogue: Catalogue) -> Iterable[Change]:
-        wiki = reading.wiki
-        data = mapping(
-            self._org.client.get(f"{reading.base}/pages/{number}", {"includeContent": True, "recursionLevel": "None"})
+    def _page(
+        self,
+        reading: WikiReading,
+        number: int,
+        catalogue: Catalogue,
+        lookups: dict[str, dict[str, int | None]] | None = None,
+    ) -> Iterable[Change]:
+        asked = {"includeContent": True, "recursionLevel": "None"}
+        data = mapping(self._org.client.get(f"{reading.base}/pages/{number}", asked))
+        item, found = page_item(
+            data,
+            number,
+            reading,
+            catalogue=catalogue,
+            identities=self._org.identities,
+            organization=self._org.settings.organization,
         )
-        path = "/" + str(data.get("path") or reading.pages[number].path).strip("/")
-        text = text_of(data.get("content"))
-        file = _file_of(reading, path, str(data.get("gitItemPath") or ""))
-        history = history_of(reading.repo, file, reading.head, self._org.identities)
-        signals = read_signals(text)
-        files = attachments(text)
-        # Some organizations keep a page's owner beside it; that names an identity, where the text has but a name.
-        owner = self._org.identities.person(data.get("owner")) or among(signals.owner, history.authors())
-        reviewer = among(signals.reviewer, history.authors())
-        last = history.last
-        contributions = list(history.contributions())
-        if owner is not None:
-            contributions.append(Contribution(person=owner, role=Role.OWNS, at=None))
-        if reviewer is not None:
-            contributions.append(Contribution(person=reviewer, role=Role.VALIDATED, at=signals.reviewed_at))
-        for key in dict.fromkeys(_MENTION.findall(text)):
-            if person := self._org.identities.person({"id": key, "displayName": key}):
-                contributions += [Contribution(person=person, role=Role.MENTIONED, at=None)] if person.principal else []
-        uri = uris.wiki_page(self._org.name, wiki.id, number)
-        item = Item(
-            uri=uri,
-            source=Source.WIKIS,
-            kind=ItemKind.WIKI_PAGE,
-            scope=catalogue.wiki_scope(wiki),
-            title=title_of(path),
-            url=web(
-                self._org.settings.organization,
-                wiki.project.name,
-                "_wiki",
-                "wikis",
-                wiki.name,
-                str(number),
-                title_of(path).replace(" ", "-"),
-            ),
-            parts=(
-                Part(
-                    uri=uri,
-                    text=page_text(text),
-                    heading=tuple(p for p in path.strip("/").split("/")[:-1]),
-                    author=last.author if last else None,
-                    at=last.at if last else None,
-                ),
-            ),
-            version=last.sha if last else reading.tree.get(file, ""),
-            created_at=history.created_at,
-            modified_at=last.at if last else None,
-            author=last.author if last else None,
-            validated_at=signals.reviewed_at,
-            owner=owner,
-            authority=authority.of_wiki_page(
-                owned=owner is not None, reviewed=signals.reviewed_at is not None, deprecated=signals.deprecated
-            ),
-            container=wiki.name,
-            label=data.get("sensitivityLabel") or reading.pages[number].label or wiki.label,
-            contributions=tuple(contributions),
-            links=self._links(reading, path, text, catalogue, uri),
-            aliases=tuple(dict.fromkeys([path, file, *(_page_path(f, wiki) for f in history.former), *files])),
-            deprecated=signals.deprecated,
-            replaced_by=tuple(self._replacement(reading, path, x, catalogue) for x in signals.replaced_by),
-            attributes=_attributes(wiki, path, reading.pages[number].order, files),
-        )
+        if lookups is not None:
+            lookups[str(number)] = found
         return [ItemUpserted(item)]
-
-    def _links(self, reading: _Reading, path: str, text: str, catalogue: Catalogue, own: str) -> tuple[Link, ...]:
-        pages = [reading.index.find(target, path) for target in link_targets(text)]
-        own_wiki = tuple(
-            Link(to=uris.wiki_page(self._org.name, reading.wiki.id, n), rel="links_to") for n in pages if n is not None
-        )
-        return merged(own_wiki, stated_links(text, catalogue), own=own)
-
-    def _replacement(self, reading: _Reading, path: str, target: str, catalogue: Catalogue) -> str:
-        """The address of what replaced a page; as written where it is none that we know."""
-        number = reading.index.find(target, path) or reading.index.titled(target)
-        if number is not None:
-            return uris.wiki_page(self._org.name, reading.wiki.id, number)
-        return target_of(target, catalogue) or target
 
     def _batch(self, changes: list[Change], state: dict[str, Any]) -> Batch:
         state["done"] += sum(isinstance(c, ItemUpserted) for c in changes)
         return Batch(changes=tuple(changes), checkpoint=copy.deepcopy(state), progress=(state["done"], None))
-
-
-def _file_of(reading: _Reading, path: str, told: str = "") -> str:
-    """The file of a page in the backing repo; `told` may leave out a code wiki's folder."""
-    folder = reading.wiki.folder if reading.wiki.is_code else "/"
-    for candidate in (told, f"{folder.rstrip('/')}{told}" if told else "", git_path(path, folder)):
-        if candidate and candidate in reading.tree:
-            return candidate
-    return git_path(path, folder)
-
-
-def _attributes(wiki: Wiki, path: str, order: int | None, files: list[str]) -> dict[str, str]:
-    """`order` is the place among the pages that lie beside it, from 0; `attachments` are names, never contents."""
-    found = {"project": wiki.project.name, "wiki": wiki.name, "path": path, "parent": path.rpartition("/")[0]}
-    found |= {"order": str(order)} if order is not None else {}
-    found |= {"attachments": "; ".join(files)}
-    return {key: value for key, value in found.items() if value}
-
-
-def _page_path(file: str, wiki: Wiki) -> str:
-    """The page path that a file had: what people may still call it."""
-    folder = wiki.folder.rstrip("/") if wiki.is_code else ""
-    return unquote(file.removeprefix(folder).removesuffix(".md").replace("-", " "))
