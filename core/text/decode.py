@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -20,6 +21,9 @@ _BOMS: Final = (
 # Control characters that text files hold: tab, line ends, form feed, escape (coloured logs), backspace.
 _USUAL_CONTROLS: Final = frozenset(b"\t\n\r\f\x1b\x08")
 _SAMPLE: Final = 8192
+_LEAST_UTF16: Final = 8
+# Controls, private and unassigned characters: a text that was taken for UTF-16 by mistake is full of them.
+_NO_TEXT: Final = frozenset({"Cc", "Cn", "Co"})
 
 
 class NotText(StrEnum):
@@ -42,8 +46,9 @@ class Decoded:
 def decode(data: bytes) -> Decoded | NotText:
     """Return the text of a file, or the reason why there is none.
 
-    A byte order mark decides where there is one; UTF-8 is tried next, then Latin-1 (as Windows-1252) where it gives
-    plausible words. A few NULs in a text are dropped; many mean that it is none.
+    A byte order mark decides where there is one. Without one, UTF-16 is known by the NULs beside its Latin letters;
+    UTF-8 is tried next, then Latin-1 (as Windows-1252) where it gives plausible words. A few NULs in a text are
+    dropped; many mean that it is none.
     """
     if _LFS.match(data):
         return NotText.LFS_POINTER
@@ -56,6 +61,9 @@ def decode(data: bytes) -> Decoded | NotText:
             if not text and "16" in encoding:
                 return NotText.BROKEN_UTF16
             return Decoded(_tidy(text), encoding)
+    unmarked = _unmarked_utf16(data)
+    if unmarked is not None:
+        return unmarked
     if _looks_binary(data[:_SAMPLE]):
         return NotText.BINARY
     try:
@@ -69,6 +77,25 @@ def decode(data: bytes) -> Decoded | NotText:
     except UnicodeDecodeError:
         return NotText.UNKNOWN_ENCODING
     return Decoded(_tidy(text), "cp1252") if _is_plausible(text) else NotText.UNKNOWN_ENCODING
+
+
+def _unmarked_utf16(data: bytes) -> Decoded | None:
+    """Text in UTF-16 without a mark: every other byte is a NUL wherever letters are Latin."""
+    if len(data) < _LEAST_UTF16 or len(data) % 2:
+        return None
+    sample = data[:_SAMPLE]
+    half = len(sample) // 2
+    nuls = [half - len(sample[n::2].replace(b"\0", b"")) for n in (0, 1)]
+    for encoding, many, few in (("utf-16-le", nuls[1], nuls[0]), ("utf-16-be", nuls[0], nuls[1])):
+        if many * 4 < half * 3 or few * 50 > half:
+            continue
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            return None
+        odd = any(unicodedata.category(c) in _NO_TEXT and ord(c) not in _USUAL_CONTROLS for c in text)
+        return None if odd else Decoded(_tidy(text), encoding)
+    return None
 
 
 def _looks_binary(sample: bytes) -> bool:

@@ -34,13 +34,20 @@ def test_text_is_read_whatever_its_encoding(name: str, text: str) -> None:
         (b"\xff\xfe", NotText.BROKEN_UTF16),
         (b"\xff\xfea", NotText.BROKEN_UTF16),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", NotText.BINARY),
-        ("kai".encode("utf-16-le") * 20, NotText.BINARY),
+        (b"k\0a\0i\0\1\0" * 20, NotText.BINARY),
+        (b"\0\0\1\0" * 40, NotText.BINARY),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 5\n", NotText.LFS_POINTER),
         (bytes(range(128, 256)) * 4, NotText.UNKNOWN_ENCODING),
     ],
 )
 def test_what_is_no_text_is_told_with_a_reason(data: bytes, reason: NotText) -> None:
     assert decode(data) == reason
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_without_a_mark_is_known_by_its_latin_letters(encoding: str) -> None:
+    text = "SELECT 1 -- Måleområde €\r\nFROM kai\r\n"
+    assert decode(text.encode(encoding)) == Decoded(text.replace("\r\n", "\n"), encoding)
 
 
 def test_an_empty_file_is_empty_text() -> None:
