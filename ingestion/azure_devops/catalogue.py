@@ -130,12 +130,15 @@ class Catalogue:
             raise SourceError("; ".join(told[:5]), where=self.organization)
 
 
-def read_catalogue(client: AdoClient, sdk: Sdk) -> Catalogue:
-    """Read the structure. Raises SourceError where not even the projects could be listed."""
+def read_catalogue(client: AdoClient, sdk: Sdk, *, areas: bool = True) -> Catalogue:
+    """Read the structure. Raises SourceError where not even the projects could be listed.
+
+    Each project's area tree is a request of its own, so whoever reads no work items goes without `areas`.
+    """
     found = Catalogue(client.organization)
     found.projects.extend(_projects(client))
     everywhere = {p.id for p in found.projects}
-    for project in found.projects:
+    for project in found.projects if areas else ():
         if not _try(found, "areas", f"areas of {project.name}", {project.id}, partial(_areas, found, sdk, project)):
             found.without_areas.add(project.id)
     _try(found, "repos", "repos", everywhere, partial(_repos, found, client))

@@ -53,7 +53,7 @@ class CodeReader:
 
     def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
         """Yield batches; see `ingestion.connector.Reader`."""
-        catalogue = self._org.refresh()
+        catalogue = self._org.refresh(areas=False)
         state: dict[str, Any] = {"repos": {}, "done": 0}
         state.update(copy.deepcopy(dict(checkpoint or {})))
         if catalogue.whole("repos"):
@@ -88,7 +88,7 @@ class CodeReader:
         commits = list(grouped(uris, self._org.name, "repos", "commits"))
         if not files and not commits:
             return
-        catalogue, guard = self._org.refresh(), Guard()
+        catalogue, guard = self._org.refresh(areas=False), Guard()
         catalogue.require_whole(*catalogue.code_parts)
         for repo_id, addresses in files:
             refused: str | None = None

@@ -43,10 +43,13 @@ class Organization:
         """The people and groups; read at first use."""
         return self._identities or self.refresh_identities()
 
-    def refresh(self) -> Catalogue:
-        """Read the structure again: projects, areas, repos, wikis. Every run begins with it, and so does its budget."""
+    def refresh(self, *, areas: bool = True) -> Catalogue:
+        """Read the structure again: projects, areas, repos, wikis. Every run begins with it, and so does its budget.
+
+        Without `areas` their trees, a request for each project, are left out.
+        """
         self.client.begin_run()
-        self._catalogue = read_catalogue(self.client, self.sdk)
+        self._catalogue = read_catalogue(self.client, self.sdk, areas=areas)
         return self._catalogue
 
     def refresh_identities(self) -> Identities:

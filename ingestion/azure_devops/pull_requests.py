@@ -22,6 +22,7 @@ from ingestion.connector import Batch, Change, Failure, ItemMissing, ItemUpserte
 
 BATCH = 10
 _AGING = 0.1
+_MOST_BATCHES = 200
 
 
 class PullRequestsReader:
@@ -40,7 +41,7 @@ class PullRequestsReader:
 
     def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
         """Yield batches; see `ingestion.connector.Reader`."""
-        catalogue = self._org.refresh()
+        catalogue = self._org.refresh(areas=False)
         state: dict[str, Any] = {"repos": {}, "done": 0}
         state.update(copy.deepcopy(dict(checkpoint or {})))
         if catalogue.whole("repos"):
@@ -65,7 +66,7 @@ class PullRequestsReader:
         wanted = list(grouped(uris, self._org.name, "repos", "pull-requests"))
         if not wanted:
             return
-        catalogue, guard = self._org.refresh(), Guard()
+        catalogue, guard = self._org.refresh(areas=False), Guard()
         catalogue.require_whole("repos")
         for repo_id, addresses in wanted:
             repo = catalogue.repos.get(repo_id)
@@ -108,7 +109,7 @@ class PullRequestsReader:
         names = fingerprint(repo.name, repo.project.name, repo.label)
         rows = {str(row["pullRequestId"]): row for row in self._list(repo)}
         # The names are in each digest, so that a rename that is cut short goes on where it stopped.
-        digests = {number: f"{names} {_digest(row)}" for number, row in rows.items()}
+        digests = {number: _digest(row, names) for number, row in rows.items()}
         looked, now = own.setdefault("looked", {}), self._org.clock.now()
         # When each was closed that may still be talked about, and when each of these was last looked at.
         ages = {n: at for n, row in rows.items() if (at := self._watched_since(row, now)) is not None}
@@ -123,9 +124,11 @@ class PullRequestsReader:
             ),
             key=int,
         )
-        for start in range(0, len(todo), BATCH):
+        # Each batch writes the whole checkpoint: where that is long, they are larger, so that there are not too many.
+        size = max(BATCH, sum(len(mine["seen"]) for mine in state["repos"].values()) // _MOST_BATCHES)
+        for start in range(0, len(todo), size):
             changes: list[Change] = []
-            for number in todo[start : start + BATCH]:
+            for number in todo[start : start + size]:
                 uri = uris.pull_request(self._org.name, repo.id, int(number))
                 changes += guard.run(uri, partial(self._pull_request, repo, int(number), catalogue))
                 own["seen"][number] = digests[number]
@@ -204,9 +207,9 @@ def _due(closed: datetime, looked: datetime | None, now: datetime) -> bool:
     return looked is None or (now - looked) >= (looked - closed) * _AGING
 
 
-def _digest(row: Mapping[str, Any]) -> str:
+def _digest(row: Mapping[str, Any], names: str) -> str:
     votes = sorted((str(r.get("id")), int(r.get("vote") or 0)) for r in row.get("reviewers") or [])
     merge = mapping(row.get("lastMergeSourceCommit")).get("commitId")
     labels = sorted(labels_of(row))
     facts = [row.get(k) for k in ("title", "description", "status", "closedDate", "targetRefName", "sensitivityLabel")]
-    return fingerprint(facts, bool(row.get("isDraft")), labels, votes, merge)
+    return fingerprint(names, facts, bool(row.get("isDraft")), labels, votes, merge)

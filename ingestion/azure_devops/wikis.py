@@ -33,6 +33,7 @@ from ingestion.connector import (
 )
 
 BATCH = 20
+_MOST_BATCHES = 200
 
 
 class WikisReader:
@@ -52,7 +53,7 @@ class WikisReader:
 
     def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
         """Yield batches; see `ingestion.connector.Reader`."""
-        catalogue = self._org.refresh()
+        catalogue = self._org.refresh(areas=False)
         state: dict[str, Any] = {"wikis": {}, "done": 0}
         state.update(copy.deepcopy(dict(checkpoint or {})))
         if catalogue.whole("wikis", "repos"):
@@ -83,7 +84,7 @@ class WikisReader:
     def fetch(self, uris: Sequence[str]) -> Iterator[Change]:
         """Read single pages again; see `ingestion.connector.Reader`."""
         wanted = list(grouped(uris, self._org.name, "wikis", "pages"))
-        catalogue = self._org.refresh() if wanted else None
+        catalogue = self._org.refresh(areas=False) if wanted else None
         guard = Guard()
         for wiki_id, addresses in wanted if catalogue is not None else ():
             assert catalogue is not None
@@ -149,13 +150,15 @@ class WikisReader:
         step = {"head": head, "names": names, "pages": fingerprint(current)}
         if mapping(own["todo"]).get("to") == step:
             todo = [n for n in todo if n > own["todo"]["after"]]
-        for start in range(0, len(todo), BATCH):
+        # Each batch writes the whole checkpoint: where that is long, they are larger, so that there are not too many.
+        size = max(BATCH, sum(len(mine["pages"]) for mine in state["wikis"].values()) // _MOST_BATCHES)
+        for start in range(0, len(todo), size):
             changes: list[Change] = []
-            for number in todo[start : start + BATCH]:
+            for number in todo[start : start + size]:
                 assert reading is not None
                 uri = uris.wiki_page(self._org.name, wiki.id, number)
                 changes += guard.run(uri, partial(self._page, reading, number, catalogue, lookups))
-            own["todo"] = {"to": step, "after": todo[min(start + BATCH, len(todo)) - 1]}
+            own["todo"] = {"to": step, "after": todo[min(start + size, len(todo)) - 1]}
             yield self._batch(changes, state)
         gone = sorted(int(n) for n in own["pages"] if n not in current)
         former = own["pages"]
