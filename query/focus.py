@@ -142,8 +142,16 @@ def _inside(address: Address, row: ItemRow, text: str) -> tuple[str | None, str,
     elif address.line is not None and text:
         lines = text.splitlines()
         words = " ".join(" ".join(lines[max(0, address.line - 4) : address.line + 3]).split())[:400]
+    read = list(sql_names(sql))
     leads = []
-    for name in sql_names(sql):
+    if not sql or row.title.lower().endswith(".sql"):
+        # Where names are not written as SQL (a Power BI model, a template), the crawl has found them.
+        known = {n.lower() for n in read}
+        stated = (n for n in row.attributes.get("sql_names", "").split(",") if n)
+        read += [n for n in stated if n not in known and f"sql:{n}" not in row.aliases]
+        measures = (m for m in row.attributes.get("measures", "").split("\n") if m)
+        leads += [(f"measure:{m}", f"shows {m}") for m in measures]
+    for name in read:
         # A view may be kept under its bare name as well as under its schema's.
         leads += [(f"sql:{n}", f"reads {name}") for n in dict.fromkeys((name, name.rpartition(".")[2]))]
     return detail, words, tuple(leads)

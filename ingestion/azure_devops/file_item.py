@@ -38,7 +38,7 @@ def file_item(
     if definition is not None:
         used = definition.sql_names
     elif kind.language == "sql":
-        defined, used = defined_names(text), used_names(text)
+        defined, used = defined_names(text, path), used_names(text)
     last = history.last
     author = last.author if last else None
     at = last.at if last else None

@@ -75,3 +75,43 @@ def test_materialized_views_and_bare_names_are_found() -> None:
 def test_a_list_of_columns_after_a_table_is_no_call() -> None:
     sql = "insert into core.deductions (a, b) select x from core.raw r join generate_series(1, 2) g on true"
     assert used_names(sql) == ("core.deductions", "core.raw")
+
+
+@pytest.mark.parametrize(
+    ("sql", "defined", "used"),
+    [
+        (
+            "CREATE OR ALTER VIEW [dbo].[Order Values] AS SELECT * FROM [dbo].[Order Details]",
+            "dbo.order values",
+            "dbo.order details",
+        ),
+        ("ALTER VIEW dbo.v AS SELECT 1 FROM db.dbo.t", "dbo.v", "db.dbo.t"),
+        (
+            "create secure view v as with q as materialized (select 1 from x), r as (select 2 from q) select * from r",
+            "v",
+            "x",
+        ),
+        ("select * from core.t x, core.u as y, w where x.i = y.i", "", "core.t core.u w"),
+        ("select extract(year from called_at), trim(both ' ' from name) from calls", "", "calls"),
+        ("select 1 from t where x is distinct from y", "", "t"),
+        ("select '--', 'it''s from nowhere' from t -- from u\n/* from w */ join d using (id)", "", "t d"),
+        ("delete from t using u where t.i = u.i", "", "t u"),
+        ("select f(x, y) from t, generate_series(1, 2) g", "", "t"),
+        ("create table if not exists t (id int references core.u (id))", "t", "core.u"),
+        ("", "", ""),
+    ],
+)
+def test_names_are_found_in_every_dialect(sql: str, defined: str, used: str) -> None:
+    assert defined_names(sql) == tuple([defined] if defined else [])
+    assert " ".join(used_names(sql)) == used
+
+
+def test_a_dbt_model_defines_its_file_s_name_and_reads_what_it_refers_to() -> None:
+    sql = (
+        "{{ config(materialized='view') }}\n{# from nothing #}\nwith o as (select * from {{ ref('stg_orders') }})\n"
+        "select * from o join {{ source('core', 'partners') }} p using (id)\n"
+        "{% if is_incremental() %} where at > (select max(at) from {{ this }}) {% endif %}"
+    )
+    assert defined_names(sql, "/models/mart/partner_value.sql") == ("partner_value",)
+    assert used_names(sql) == ("stg_orders", "core.partners")
+    assert defined_names("select 1 from a", "/q.sql") == ()
