@@ -12,16 +12,14 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
-from context_engine.commands.record import record_of
+from context_engine.commands.record import record_of, terms_of
 from context_engine.commands.target import Target
 from context_engine.explain import Entry, Explainer, Explanation, GateTold
 from context_engine.explain_targets import Unknown
-from context_engine.wiring import connector_names
 from core import principals
 from core.access import Outcome
 from core.clock import SystemClock
 from core.principals import Principal
-from core.settings import load_settings
 from fixtures.sandbox.state import SandboxState
 from fixtures.sandbox.world import load_world
 from graph.db import Database
@@ -34,9 +32,10 @@ _SHOWN = 4
 
 def explain_access(target: Target, item: str, person: str, *, as_json: bool) -> int:
     """Print why; 0 where the person may read the item, 1 where not."""
-    keys, required, limit = _of_target(target)
+    terms, keys = terms_of(target), _keys(target)
     with record_of(target) as database:
-        explanation = explainer(database, keys=keys, required=required, limit=limit).explain(item, person)
+        explain = explainer(database, keys=keys, required=terms.connectors, limit=terms.limit)
+        explanation = explain.explain(item, person)
     if as_json:
         print(json.dumps(explanation_json(explanation)))
     else:
@@ -61,17 +60,13 @@ def explainer(
     )
 
 
-def _of_target(target: Target) -> tuple[dict[str, Principal], tuple[str, ...], timedelta]:
-    """Keys of people (of a world), the connectors that must have told who belongs where, and the age limit."""
+def _keys(target: Target) -> dict[str, Principal]:
+    """People by their keys in the world; none for an organization."""
     if target.world is None:
-        assert target.settings is not None
-        return {}, connector_names(target.settings), target.settings.revocation_limit
+        return {}
     world = load_world(target.world)
     state = SandboxState(world)
-    tenant = str(world.tenant_id)
-    keys = {key: principals.user(tenant, state.oid(key)) for key in world.people}
-    required = ("teams", "azure_devops") if world.azure_devops is not None else ("teams",)
-    return keys, required, load_settings().revocation_limit
+    return {key: principals.user(str(world.tenant_id), state.oid(key)) for key in world.people}
 
 
 def explanation_json(e: Explanation) -> dict[str, Any]:

@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from typing import Any
 
 import httpx
 from rich.console import Console
 from rich.markup import escape
 
+from context_engine.commands.access_health import access_findings
+from context_engine.commands.finding import Finding, Health
+from context_engine.commands.record import record_of, terms_of
 from context_engine.commands.target import Target
 from context_engine.embedded import EmbeddedEngine
-from core.clock import SystemClock
 from core.errors import ContextEngineError
-from graph.directory import DirectoryStore
 from graph.runs import RunStore
-from graph.scopes import ScopeStore
-
-
-class Health(StrEnum):
-    """`unknown` is not trouble, and not a promise either."""
-
-    OK = "ok"
-    WARNING = "warning"
-    TROUBLE = "trouble"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at."""
-
-    what: str
-    health: Health
-    found: str
-    do: str = ""
 
 
 def doctor(target: Target, *, as_json: bool) -> int:
@@ -57,6 +37,12 @@ def examine(target: Target) -> Iterator[Finding]:
     running = target.running()
     if running is not None:
         yield from _of_running(running.api, running.pid)
+        terms = terms_of(target)
+        try:
+            with record_of(target) as database:
+                yield from access_findings(database, terms.connectors, terms.limit)
+        except ContextEngineError as e:
+            yield Finding("record", Health.TROUBLE, e.message, e.mend or "")
         return
     if target.settings is not None:
         yield from _of_settings(target)
@@ -109,36 +95,9 @@ def _of_engine(engine: EmbeddedEngine) -> Iterator[Finding]:
             yield Finding(name, Health.TROUBLE, e.message, e.mend or "start it, or mend its address in the settings")
             return
     yield Finding("embedder", Health.OK, f"{engine.embedder.name}, {engine.embedder.size} dimensions")
-    yield from _freshness(engine)
+    names = [connector.name for connector in engine.connectors]
+    yield from access_findings(engine.database, names, engine.settings.revocation_limit)
     yield from _runs(engine)
-
-
-def _freshness(engine: EmbeddedEngine) -> Iterator[Finding]:
-    limit = engine.settings.revocation_limit
-    ages = ScopeStore(engine.database, revocation_limit=limit).ages()
-    now = SystemClock().now()
-    for connector in engine.connectors:
-        last = ages.get(connector.name)
-        name = f"permissions of {connector.name}"
-        if last is None:
-            yield Finding(name, Health.WARNING, "never read to their end: nothing of it is shown", "run `sync`")
-            continue
-        age = now - last
-        late = age > limit
-        yield Finding(
-            name,
-            Health.WARNING if late else Health.OK,
-            f"read {int(age.total_seconds())} s ago (promise: {int(limit.total_seconds())} s)",
-            "nothing of it is shown until they are read again: run `serve` or `sync`" if late else "",
-        )
-    unresolved = DirectoryStore(engine.database).unresolved()
-    if unresolved:
-        yield Finding(
-            "memberships",
-            Health.WARNING,
-            f"{len(unresolved)} containers could not be read: scopes that deny them stay shut",
-            "give the connector the right to read their members",
-        )
 
 
 def _runs(engine: EmbeddedEngine) -> Iterator[Finding]:

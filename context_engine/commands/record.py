@@ -4,14 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from context_engine.commands.target import Target
 from context_engine.embedded import QUERY_ROLE, owned
 from context_engine.postgres import EmbeddedPostgres, running_ingest_dsn
+from context_engine.wiring import connector_names
 from core.errors import ConfigError
+from core.settings import load_settings
+from fixtures.sandbox.world import load_world
 from graph.db import Database
 from graph.migrate import migrate
+
+
+@dataclass(frozen=True, slots=True)
+class AccessTerms:
+    """On which terms questions are answered: the connectors that must have told who belongs where, and how old
+    permissions may be."""
+
+    connectors: tuple[str, ...]
+    limit: timedelta
+
+
+def terms_of(target: Target) -> AccessTerms:
+    """The terms of a target. Raises ConfigError for a bad setting or world."""
+    if target.settings is not None:
+        return AccessTerms(connector_names(target.settings), target.settings.revocation_limit)
+    assert target.world is not None
+    world = load_world(target.world)
+    names = ("teams", "azure_devops") if world.azure_devops is not None else ("teams",)
+    return AccessTerms(names, load_settings().revocation_limit)
 
 
 @contextmanager

@@ -158,11 +158,11 @@ class Permissions:
             acl = self._tables[namespace].get(token)
             if acl is None:
                 continue
+            allow, deny = self._named(acl.allow), self._named(acl.deny)
             if any(self._identities.of_identity(d) is None for d in acl.deny):
                 # A deny that names we don't know whom may name anybody: nobody passes by this node or what lies
                 # behind it. (It is counted among the unknown principals.)
                 return layers, True
-            allow, deny = self._named(acl.allow), self._named(acl.deny)
             if allow or deny:
                 layers.append(Layer(name, allow=allow, deny=deny))
             if not acl.inherit:
