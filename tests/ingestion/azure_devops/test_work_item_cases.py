@@ -1,4 +1,4 @@
-"""Work items as real organizations have them: namesakes, holes, moves, areas that change, late news."""
+"""Work items as real organizations have them: namesakes, holes, ceilings, late news."""
 
 from __future__ import annotations
 
@@ -168,87 +168,27 @@ def test_more_items_than_one_query_may_find_are_all_listed(tmp_path: Path) -> No
         connector.close()
 
 
-# --- moves and areas
-
-
-def test_an_item_that_moves_to_a_project_that_is_not_read_is_gone_at_once(serve: Serve) -> None:
-    two = {
-        "organization": "Small",
-        "projects": {"P": {"work_items": [item(1), item(2)]}, "Q": {"work_items": [item(3)]}},
-    }
-    server = serve(azure_devops=two)
-    connector, store = connect(server, projects=("P",)), Store()
-    store.sync(connector, ["work_items"])
-    assert set(store.items) == {f"{ITEMS}/1", f"{ITEMS}/2"}
-    happen(server, move={"item": "work_item:1", "to": "project:Q"})
-    changes = [c for b in reader_of(connector, "work_items").read(store.checkpoints["work_items"]) for c in b.changes]
-    assert [c.uri for c in changes if isinstance(c, ItemDeleted)] == [f"{ITEMS}/1"]
-    store.sync(connector, ["work_items"])
-    assert set(store.items) == {f"{ITEMS}/2"}
-    happen(server, "2d", move={"item": "work_item:1", "to": "project:P"})
-    store.sync(connector, ["work_items"])
-    assert set(store.items) == {f"{ITEMS}/1", f"{ITEMS}/2"}
-    connector.close()
-
-
-def test_an_area_that_is_renamed_reaches_its_items_without_a_revision_of_theirs(serve: Serve) -> None:
-    server = serve(item(1, "/Pay"), item(2), project={"areas": {"/Pay": {}}})
+@pytest.mark.parametrize("bins", ["organization", "all"])
+def test_a_recycle_bin_that_holds_too_many_is_never_taken_for_an_empty_one(bins: str, serve: Serve) -> None:
+    """C044: nothing is deleted and nothing restored by it; the feed tells of both as well."""
+    server = serve(item(1), item(2), item(3))
     connector, store = connect(server), Store()
+    happen(server, delete={"item": "work_item:3"})
     store.sync(connector, ["work_items"])
-    versions = {u: i.version for u, i in store.items.items()}
-    happen(server, rename={"what": "area:P/Pay", "to": "Payments"})
+    before = store.checkpoints["work_items"]["bin"]
+    path = r"/ado/[^/]+/_apis/wit/recyclebin$" if bins == "organization" else r".*/_apis/wit/recyclebin$"
+    server.faults.fail(path, status=400, times=None)
+    happen(server, "2d", delete={"item": "work_item:2"})
     store.sync(connector, ["work_items"])
-    assert store.items[f"{ITEMS}/1"].container == "P/Payments"
-    assert {u: i.version for u, i in store.items.items()} == versions
-    assert store.items == read(server, "work_items").items
-    connector.close()
-
-
-def test_a_moved_item_stands_in_the_scope_of_its_new_area_at_the_next_read(serve: Serve) -> None:
-    server = serve(item(1), project={"areas": {"/Closed": {}}})
-    connector, store = connect(server), Store()
-    store.sync(connector, ["work_items"])
-    before = store.items[f"{ITEMS}/1"].scope
-    happen(server, move={"item": "work_item:1", "to": "area:P/Closed"})
-    store.sync(connector, ["work_items"])
-    after = store.items[f"{ITEMS}/1"].scope
-    assert before != after
-    assert after in {s.id for s in connector.access().scopes if s.name == "P\\Closed"}
-    connector.close()
-
-
-# --- recycle bin and comments
-
-
-def test_an_item_that_is_destroyed_is_not_brought_back_by_the_bin_that_no_longer_holds_it(serve: Serve) -> None:
-    from fixtures.sandbox.state_additions import destroy_work_item
-
-    server = serve(item(1), item(2))
-    connector, store = connect(server), Store()
-    store.sync(connector, ["work_items"])
-    happen(server, delete={"item": "work_item:1"})
-    store.sync(connector, ["work_items"])
-    destroy_work_item(server.state, 1)
-    store.sync(connector, ["work_items"])
-    assert set(store.items) == {f"{ITEMS}/2"}
+    assert set(store.items) == {f"{ITEMS}/1"}
     assert store.failures == {}
+    assert store.checkpoints["work_items"]["bin"] == ([2, 3] if bins == "organization" else before)
     connector.close()
 
 
-def test_a_comment_that_is_deleted_later_goes_and_comes_back_when_it_is_restored(serve: Serve) -> None:
-    said = {"by": "ben", "at": "2026-02-03T09:00:00Z", "text": "It is locker 42"}
-    server = serve(item(1, comments=[said]))
-    connector, store = connect(server), Store()
-    store.sync(connector, ["work_items"])
-
-    def comments() -> list[str]:
-        return [p.text for p in store.items[f"{ITEMS}/1"].parts if p.uri != f"{ITEMS}/1"]
-
-    assert comments() == ["It is locker 42"]
-    happen(server, delete={"item": "comment:1/1"})
-    store.sync(connector, ["work_items"])
-    assert comments() == []
-    happen(server, "2d", restore={"item": "comment:1/1"})
-    store.sync(connector, ["work_items"])
-    assert comments() == ["It is locker 42"]
-    connector.close()
+def test_the_bins_of_projects_that_may_not_be_read_are_not_opened(serve: Serve) -> None:
+    server = serve(item(1))
+    read(server, "work_items", projects=("P",))
+    asked = [path for path in server.faults.seen if path.lower().endswith("/recyclebin")]
+    assert len(asked) == 1
+    assert server.state.project_id("P") in asked[0]
