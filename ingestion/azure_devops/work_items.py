@@ -15,6 +15,7 @@ from ingestion.azure_devops.catalogue import Area, Catalogue
 from ingestion.azure_devops.client import rows_of, segment
 from ingestion.azure_devops.faults import SourceRefusedError
 from ingestion.azure_devops.guard import Guard
+from ingestion.azure_devops.link_feed import changed_ends
 from ingestion.azure_devops.organization import Organization, fingerprint
 from ingestion.azure_devops.shapes import insensitive, mapping, when
 from ingestion.azure_devops.work_item_details import comments_of, token_in, updates_of
@@ -28,9 +29,9 @@ _FEED = "_apis/wit/reporting/workitemrevisions"
 
 
 class WorkItemsReader:
-    """Checkpoint: `token` of the feed; `names`, a digest for each project (renamed areas and labels make no
-    revisions); `again`, the project that is being read again for that, with a feed token of its own; `bin`, what the
-    recycle bin held; `done`, a count for people.
+    """Checkpoint: `token` of the feed of revisions; `links`, that of the feed of links; `names`, a digest for each
+    project (renamed areas and labels make no revisions); `again`, the project that is being read again for that, with
+    a feed token of its own; `bin`, what the recycle bin held; `done`, a count for people.
     """
 
     name = "work_items"
@@ -46,7 +47,7 @@ class WorkItemsReader:
         catalogue = self._org.refresh()
         self._long_fields = None
         self._pages.clear()
-        state: dict[str, Any] = {"token": None, "names": {}, "again": None, "bin": None, "done": 0}
+        state: dict[str, Any] = {"token": None, "links": None, "names": {}, "again": None, "bin": None, "done": 0}
         state.update(copy.deepcopy(dict(checkpoint or {})))
         guard = Guard()
         names = _names(catalogue)
@@ -58,8 +59,18 @@ class WorkItemsReader:
             state["names"] = {p: n for p, n in state["names"].items() if p in names}
         yield from self._recycle_bin(state, catalogue, guard)
         yield from self._renamed(state, names, catalogue, guard)
+        if state["links"] is None:
+            # All links that there are now come with their items.
+            for _, state["links"] in changed_ends(self._org.client, None):
+                pass
+        just_read: set[int] = set()
         for ids, token in self._feed(state["token"], None, deleted=True):
+            just_read.update(ids)
             yield from self._page(ids, state, catalogue, guard, {"token": token})
+        for ends, token in changed_ends(self._org.client, state["links"]):
+            changes = self._known(sorted(set(ends) - just_read), catalogue, guard)
+            state["links"] = token
+            yield self._batch(changes, state)
 
     def fetch(self, uris: Sequence[str]) -> Iterator[Change]:
         """Read single work items again; see `ingestion.connector.Reader`."""
@@ -168,6 +179,14 @@ class WorkItemsReader:
             changes += guard.run(uris.work_item(self._org.name, number), read)
         return changes
 
+    def _known(self, ids: list[int], catalogue: Catalogue, guard: Guard) -> list[Change]:
+        """Read items of which we only know a number: one that is not to be read is none of ours."""
+        changes: list[Change] = []
+        for start in range(0, len(ids), BATCH):
+            read = self._read(ids[start : start + BATCH], catalogue, guard)
+            changes += [c for c in read if not (isinstance(c, Failure) and c.hide)]
+        return changes
+
     def _item(self, row: Mapping[str, Any], catalogue: Catalogue) -> Iterable[Change]:
         number, fields = int(row["id"]), mapping(row["fields"])
         project = catalogue.project_named(str(fields.get("System.TeamProject") or ""))
@@ -226,24 +245,32 @@ class WorkItemsReader:
 
         A bin that we may not open tells nothing; `present` finds the same deletions, a little later.
         """
-        held: set[int] = set()
-        for project in catalogue.projects:
-            try:
-                rows = rows_of(self._org.client.get(f"{segment(project.id)}/_apis/wit/recyclebin"))
-            except (SourceRefusedError, SourceNotFoundError):
-                return
-            held |= {int(insensitive(mapping(row))["id"]) for row in rows if row}
+        held = self._in_bins(catalogue)
+        if held is None:
+            return
         known, state["bin"] = state["bin"], sorted(held)
         if known is None:
             return
         changes: list[Change] = [ItemDeleted(uris.work_item(self._org.name, n)) for n in sorted(held - set(known))]
-        restored = sorted(set(known) - held)
-        for start in range(0, len(restored), BATCH):
-            # What is neither in the bin nor readable was destroyed: it is gone already for whoever reads.
-            read = self._read(restored[start : start + BATCH], catalogue, guard)
-            changes += [c for c in read if not (isinstance(c, Failure) and c.hide)]
+        # What is neither in the bin nor readable was destroyed: it is gone already for whoever reads.
+        changes += self._known(sorted(set(known) - held), catalogue, guard)
         if changes:
             yield self._batch(changes, state)
+
+    def _in_bins(self, catalogue: Catalogue) -> set[int] | None:
+        """Ids of all deleted work items; None where a bin may not be opened, or holds too many to be listed.
+
+        The organization's bin is one request; where it is refused, and where not all projects may be read, each
+        project's own is.
+        """
+        places = [f"{segment(project.id)}/" for project in catalogue.projects]
+        for paths in ([""], places) if "*" in self._org.settings.projects else (places,):
+            try:
+                rows = [r for path in paths for r in rows_of(self._org.client.get(f"{path}_apis/wit/recyclebin"))]
+            except (SourceRefusedError, SourceNotFoundError):
+                continue
+            return {int(insensitive(mapping(row))["id"]) for row in rows if row}
+        return None
 
 
 def _area(fields: Mapping[str, Any], catalogue: Catalogue) -> Area | None:

@@ -85,11 +85,12 @@ class IngestSide:
         return self.synchronizer.sync(self.connectors)
 
     def settle(self, times: int = 2) -> list[str]:
-        """Sync until what vanished is confirmed as gone; what keeps the last runs from being complete."""
+        """Sync until what vanished is confirmed as gone; what broke off or is blocked in the end."""
         reports: Sequence[RunReport] = ()
         for _ in range(times):
             reports = self.sync()
-        return [f"{r.connector} {r.reader} is {r.state}: {r.reason}" for r in reports if r.state != "complete"]
+        wrong = [r for r in reports if r.state not in ("complete", "partial")]
+        return [f"{r.connector} {r.reader} is {r.state}: {r.reason}" for r in wrong]
 
     def dump(self) -> Dump:
         """Everything that the stores hold."""

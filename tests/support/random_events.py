@@ -1,4 +1,4 @@
-"""Random changes of an organization: each is made from a number of its own, so that any part of a row can be replayed."""
+"""Random changes of an organization, each made from a number of its own: any part of a row of them can be replayed."""
 
 from __future__ import annotations
 

@@ -30,13 +30,20 @@ def small_organization() -> World:
                     "Start/Deep": page("# Deep\n\nDeep words about payments."),
                 }
             },
-            "Manual": {"kind": "code", "repo": "engine", "path": "/docs", "pages": {"Usage": page("# Usage\n\nRun it.")}},
+            "Manual": {
+                "kind": "code",
+                "repo": "engine",
+                "path": "/docs",
+                "pages": {"Usage": page("# Usage\n\nRun it.")},
+            },
         },
         "repos": {
             "engine": {
                 "commits": [
                     commit("c1", a_py="def pay(amount):\n    return amount\n", b_md="# B\n\nSee a.py and #1.\n"),
-                    commit("c2", a_py="def pay(amount):\n    return amount + 1\n", c_sql="CREATE VIEW v AS SELECT 1;\n"),
+                    commit(
+                        "c2", a_py="def pay(amount):\n    return amount + 1\n", c_sql="CREATE VIEW v AS SELECT 1;\n"
+                    ),
                     stamp("ben") | {"key": "c3", "message": "Try", "branch": "topic", "files": {"d.py": "x = 1\n"}},
                 ],
                 "pull_requests": [
@@ -63,7 +70,9 @@ def small_organization() -> World:
         "areas": {"/Lab": {"acl": allow("gil")}},
         "work_items": [item(11, "/Lab", description="Try a new partner"), item(12)],
         "wikis": {"Lab": {"pages": {"Home": page("# Home\n\nWelcome.")}}},
-        "repos": {"lab": {"commits": [stamp("cat", AT) | {"key": "l1", "message": "Begin", "files": {"l.py": "y = 2\n"}}]}},
+        "repos": {
+            "lab": {"commits": [stamp("cat", AT) | {"key": "l1", "message": "Begin", "files": {"l.py": "y = 2\n"}}]}
+        },
     }
     made = world(one).model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     made["azure_devops"]["projects"]["Q"] = two

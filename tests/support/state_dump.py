@@ -1,7 +1,7 @@
 """Everything that the stores hold of an organization, in a form that two engines can be compared by.
 
 Left out is only what must differ between two histories that end alike: times of ingestion, the counters that order
-versions of a rule, tombstones, and rules of scopes that are nobody's because they went.
+versions of a rule, tombstones and items that are withheld, and rules of scopes that are nobody's because they went.
 """
 
 from __future__ import annotations
@@ -11,31 +11,38 @@ from typing import Any, Final
 
 import qdrant_edge as q
 
-from core.access import NOBODY
+from core.access import NOBODY, WITHHELD
 from core.index.edge import DENSE, KEYWORDS, EdgeIndex
 from graph.db import Database
 
 # Section → key → what stands there.
 Dump = dict[str, dict[str, Any]]
 
-_OURS: Final = ("ingested_at", "noticed_at", "stored_digest")
+_OURS: Final = ("ingested_at", "noticed_at", "stored_digest", "lifecycle", "reason")
+# Of what is shown to nobody for now, only that it is out of reach counts: its points must be off every scope.
+_SHOWN: Final = "WHERE uri IN (SELECT uri FROM items WHERE lifecycle = 'live')"
 _TABLES: Final[Mapping[str, str]] = {
-    "items": "SELECT uri AS key, * FROM items WHERE lifecycle <> 'deleted'",
-    "chunks": "SELECT uri || '#' || ordinal AS key, * FROM chunks",
-    "aliases": "SELECT uri || '#' || ordinal AS key, * FROM item_aliases",
-    "links": "SELECT uri || '#' || ordinal AS key, * FROM links",
-    "edges": "SELECT uri || '#' || ordinal AS key, * FROM edges",
-    "glossary": "SELECT uri || '#' || ordinal AS key, * FROM glossary",
-    "supersessions": "SELECT uri || '#' || ordinal AS key, * FROM supersessions",
-    "people": "SELECT source || ' ' || principal AS key, * FROM people",
+    "items": "SELECT uri AS entry, * FROM items WHERE lifecycle = 'live'",
+    **{
+        name: f"SELECT uri || '#' || ordinal AS entry, * FROM {table} {_SHOWN}"
+        for name, table in {
+            "chunks": "chunks",
+            "aliases": "item_aliases",
+            "links": "links",
+            "edges": "edges",
+            "glossary": "glossary",
+            "supersessions": "supersessions",
+        }.items()
+    },
+    "people": "SELECT source || ' ' || principal AS entry, * FROM people",
     "containers": (
-        "SELECT source || ' ' || principal AS key, source, principal, name, kind, "
+        "SELECT source || ' ' || principal AS entry, source, principal, name, kind, "
         "unresolved_since IS NOT NULL AS unresolved FROM containers"
     ),
-    "memberships": "SELECT source || ' ' || container || ' ' || member AS key FROM memberships",
-    "failures": "SELECT uri AS key, source, reason FROM failures",
+    "memberships": "SELECT source || ' ' || container || ' ' || member AS entry FROM memberships",
+    "failures": "SELECT uri AS entry, source, reason FROM failures",
     "scopes": (
-        "SELECT id AS key, origin, source, kind, name, label, attributes, acl, acl_digest, allowed, denied, "
+        "SELECT id AS entry, origin, source, kind, name, label, attributes, acl, acl_digest, allowed, denied, "
         "indexed_version = acl_version AS indexed, indexed_allowed FROM scopes"
     ),
 }
@@ -47,7 +54,7 @@ def dump(database: Database, index: EdgeIndex) -> Dump:
     with database.connection() as connection:
         for name, statement in _TABLES.items():
             rows = connection.execute(statement).fetchall()
-            found[name] = {r["key"]: {k: v for k, v in r.items() if k not in (*_OURS, "key")} for r in rows}
+            found[name] = {r["entry"]: {k: v for k, v in r.items() if k not in (*_OURS, "entry")} for r in rows}
     found["scopes"] = {
         key: {**row, "indexed_allowed": sorted(row["indexed_allowed"])}
         for key, row in found["scopes"].items()
@@ -66,6 +73,8 @@ def _points(index: EdgeIndex) -> dict[str, Any]:
         for record in records:
             payload = dict(record.payload or {})
             payload.pop("acl_version", None)
+            if payload["scope"] == WITHHELD:
+                continue
             vector: Any = record.vector
             sparse = vector.get(KEYWORDS)
             words = (list(sparse.indices), list(sparse.values)) if sparse else ([], [])
