@@ -188,19 +188,30 @@ class Identities:
         known = self._names.get((name or "").casefold(), set())
         return next(iter(known)) if len(known) == 1 else None
 
+    def learn(self, keys: Iterable[str]) -> None:
+        """Look up storage keys that are not known yet, in batches, before `person` asks for them one by one."""
+        wanted = sorted(set(keys) - self._keys.keys())
+        for start in range(0, len(wanted), _BATCH):
+            self._look_up(wanted[start : start + _BATCH])
+
     def _of_key(self, key: str) -> Principal | None:
         if key not in self._keys:
+            self._look_up([key])
+        return self._keys.get(key)
+
+    def _look_up(self, keys: list[str]) -> None:
+        try:
             service = self._sdk.identity()
-            try:
-                answer = self._sdk.call("identities", service.read_identities, identity_ids=key)
-            except SourceError as e:
-                # An edge of a person is not worth a failed item; it is asked again in the next run.
-                self.problems.append(f"identity {key}: {e.message}")
-                return None
-            found = next((i for i in answer or [] if i is not None), None)
-            object_id = _property(found, OBJECT_ID) if found is not None else None
+            answer = self._sdk.call("identities", service.read_identities, identity_ids=",".join(keys))
+        except SourceError as e:
+            # An edge of a person is not worth a failed item; it is asked again in the next run.
+            self.problems.append(f"identities {', '.join(keys[:3])}: {e.message}")
+            return
+        found = {str(i.id).casefold(): i for i in answer or [] if i is not None and i.id}
+        for key in keys:
+            identity = found.get(key.casefold())
+            object_id = _property(identity, OBJECT_ID) if identity is not None else None
             self._keys[key] = principals.user(self._tenant, object_id) if object_id else None
-        return self._keys[key]
 
 
 def _property(identity: Any, name: str) -> str | None:

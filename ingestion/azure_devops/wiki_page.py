@@ -67,7 +67,9 @@ def page_item(
         contributions.append(Contribution(person=owner, role=Role.OWNS, at=None))
     if reviewer is not None:
         contributions.append(Contribution(person=reviewer, role=Role.VALIDATED, at=signals.reviewed_at))
-    for key in dict.fromkeys(_MENTION.findall(text)):
+    mentioned = list(dict.fromkeys(_MENTION.findall(text)))
+    identities.learn(mentioned)
+    for key in mentioned:
         if person := identities.person({"id": key, "displayName": key}):
             contributions += [Contribution(person=person, role=Role.MENTIONED, at=None)] if person.principal else []
     uri = uris.wiki_page(catalogue.organization, wiki.id, number)

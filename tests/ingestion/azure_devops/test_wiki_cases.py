@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from core.items import Role
 from fixtures.sandbox import state_additions as add
 from fixtures.sandbox.server import SandboxServer
 from ingestion.connector import ItemUpserted, Unlisted
@@ -204,3 +205,21 @@ def test_a_code_wiki_s_page_is_as_readable_as_its_repo_and_is_no_file_of_it(serv
     files = [i for i in store.items.values() if i.kind == "file"]
     assert {i.scope for i in pages} == {i.scope for i in files}
     assert {i.attributes["path"].strip("/") for i in files} == {"a.py"}
+
+
+def test_people_whom_a_page_mentions_are_looked_up_together(serve: Serve) -> None:
+    server = serve(project=wiki(Plan=page("words")))
+    # A mention names an identity by its key in the service, which is none of the directory's ids.
+    keys = [server.state.ids.storage_key("person", person) for person in ("ann", "ben", "gil")]
+    mentions = " and ".join(f"@<{key}>" for key in keys)
+    happen(server, edit={"item": "wiki:Docs/Plan", "by": "ann", "content": f"Ask {mentions}."})
+    connector, store = connect(server), Store()
+    store.sync(connector, ["wikis"])
+    (found,) = store.items.values()
+    people = {c.person.principal for c in found.contributions if c.role is Role.MENTIONED}
+    assert people == {f"user:{server.state.tenant_id}/{server.state.oid(p)}" for p in ("ann", "ben", "gil")}
+    before = connector.traffic
+    store.drain(reader_of(connector, "wikis"))
+    assert "identities" not in connector.traffic.since(before).requests
+    assert before.requests["identities"] == 1
+    connector.close()
