@@ -6,6 +6,7 @@ A Markdown part is cut at headings, then between blocks; tables repeat their hea
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC
@@ -230,7 +231,8 @@ class _Chunker:
 
     def _embedded(self, heading: tuple[str, ...], text: str) -> str:
         prefix = self._prefix(heading)
-        return f"{prefix}\n{text}" if prefix and text != prefix else text
+        # Composed, so that both spellings of a letter have one digest and one vector; what is shown stays as written.
+        return unicodedata.normalize("NFC", f"{prefix}\n{text}" if prefix and text != prefix else text)
 
     def _prefix(self, heading: tuple[str, ...]) -> str:
         """Title and heading path, shortened from the right so that two thirds of the window are left for text."""
