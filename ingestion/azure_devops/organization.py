@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import OrderedDict
 from typing import Any
 
 from core.clock import Clock, SystemClock
@@ -25,6 +26,8 @@ class Organization:
         self.client = client or AdoClient(settings)
         self.sdk = Sdk(self.client)
         self.name = self.client.organization
+        # What pull requests' heads changed, by address and commit: asked once, not in every run.
+        self.pushed_files: OrderedDict[str, list[str]] = OrderedDict()
         self._catalogue: Catalogue | None = None
         self._identities: Identities | None = None
 

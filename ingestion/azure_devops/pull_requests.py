@@ -23,6 +23,7 @@ from ingestion.connector import Batch, Change, Failure, ItemMissing, ItemUpserte
 BATCH = 10
 _AGING = 0.1
 _MOST_BATCHES = 200
+_MOST_KNOWN = 2_000
 
 
 class PullRequestsReader:
@@ -180,15 +181,24 @@ class PullRequestsReader:
         return found[:MAX_COMMITS]
 
     def _files(self, data: Mapping[str, Any], base: str) -> list[str]:
-        """Paths that the last push left changed, without those that it deletes; none where there is no iteration."""
+        """Paths that the last push left changed, without those that it deletes; none where there is no iteration.
+
+        They change with a push only, so what a run before this one was told still holds while the head is the same.
+        """
         if data.get("supportsIterations") is False:
             return []
-        iterations = rows_of(self._org.client.get(f"{base}/iterations", lenient=True))
-        if not iterations:
-            return []
-        last = max(int(row["id"]) for row in iterations)
-        changes = mapping(self._org.client.get(f"{base}/iterations/{last}/changes", {"$top": MAX_FILES}, lenient=True))
-        return touched(changes.get("changeEntries") or [])
+        head = mapping(data.get("lastMergeSourceCommit")).get("commitId")
+        key = f"{base} {head} {data.get('targetRefName')}"
+        known = self._org.pushed_files
+        if head is None or key not in known:
+            iterations = rows_of(self._org.client.get(f"{base}/iterations", lenient=True))
+            last = max((int(row["id"]) for row in iterations), default=None)
+            where, most = f"{base}/iterations/{last}/changes", {"$top": MAX_FILES}
+            told = mapping(self._org.client.get(where, most, lenient=True)) if last is not None else {}
+            known[key] = touched(told.get("changeEntries") or [])
+            while len(known) > _MOST_KNOWN:
+                known.popitem(last=False)
+        return known[key]
 
     def _watched_since(self, row: Mapping[str, Any], now: datetime) -> datetime | None:
         """When a pull request was closed, as long as its discussion is watched; None where it is not (any more)."""

@@ -140,6 +140,24 @@ def test_a_pull_request_names_the_files_that_it_touches(serve: Serve) -> None:
     assert [x.to.rpartition("/files/")[2] for x in found.links if x.rel == "touches"] == ["b.py"]
 
 
+def test_the_files_of_an_open_one_are_asked_for_again_only_after_a_push(serve: Serve) -> None:
+    second = commit("two", b_py="y = 2\n") | {"branch": "topic"}
+    project = repo(pull(5, source="topic", commits=["two"]), commits=[commit("one", a_py="x = 1\n"), second])
+    server = serve(project=project)
+    connector, store = at(server, FixedClock(CLOSED)), Store()
+    store.sync(connector, ["pull_requests"])
+    first, before = dict(store.items), connector.traffic
+    store.sync(connector, ["pull_requests"])
+    assert not [area for area in connector.traffic.since(before).requests if "iterations" in area]
+    assert store.items == first
+    add.push(server.state, "app", {"c.py": "z = 3\n"}, by="ben", message="More", branch="topic")
+    server.state.lookup.pull_requests["app"][5].commits.append(server.state.git("app").commits[-1].key)
+    store.sync(connector, ["pull_requests"])
+    touched = [x.to.rpartition("/files/")[2] for x in only(store).links if x.rel == "touches"]
+    assert touched == ["b.py", "c.py"]
+    connector.close()
+
+
 def test_a_comment_on_an_open_pull_request_is_read_by_the_next_run(serve: Serve) -> None:
     server = serve(project=repo(pull(5)))
     clock = FixedClock(CLOSED + timedelta(days=400))
