@@ -191,14 +191,30 @@ class Explainer:
             )
         if Bar.STALE in standing.bars:
             yield Obstacle(kind=Bar.STALE.value, says=self._age(standing), do="run `serve` or `sync`")
+        if Bar.STALE_DIRECTORY in standing.bars:
+            yield Obstacle(
+                kind=Bar.STALE_DIRECTORY.value,
+                says="the tenant's directory was read longer ago than `revocation_sla`: memberships count no more",
+                do="run `serve` or `sync`, and see what `doctor` says of it",
+            )
         if Bar.UNREAD_DENY in standing.bars:
-            names = self._paths.names(standing.unread)
-            unread = ", ".join(names.get(x) or plain_name(x) for x in standing.unread)
+            unread = self._named(standing.unread) or "one that no directory has listed yet"
             yield Obstacle(
                 kind=Bar.UNREAD_DENY.value,
                 says=f"its rule denies a group whose members are not fully known: {unread}",
                 do="give the connector the right to read its members",
             )
+        if Bar.RULE in standing.bars and standing.lapsed:
+            yield Obstacle(
+                kind="memberships_lapsed",
+                says="these let nobody in, since members could not be read for longer than `revocation_sla`: "
+                + self._named(standing.lapsed),
+                do="give the connector the right to read their members",
+            )
+
+    def _named(self, principals: Iterable[Principal]) -> str:
+        names = self._paths.names(tuple(principals))
+        return ", ".join(names.get(x) or plain_name(x) for x in principals)
 
     def _age(self, standing: Standing) -> str:
         if standing.read_at is None:

@@ -1,8 +1,8 @@
 """Scopes and their exact rules; works out what one asker may read, and is the only issuer of a Trim.
 
-A rule is one row: a revocation is obeyed by the next question, before any point in the index was rewritten. Three
-things besides the rule keep a scope shut: permissions of its source that are older than the revocation limit, a deny
-that names a container whose members are not fully known, and having gone from its source.
+A rule is one row: a revocation is obeyed by the next question, before any point in the index was rewritten. What else
+keeps a scope shut is in `graph.standing` and `graph.moment`: permissions or a directory that were read longer ago than
+the revocation limit, a deny that names a container whose members are not fully known, and having gone from its source.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from core.principals import Principal, PrincipalSet
 from graph.db import Database
 from graph.directory import unresolved_in
 from graph.epoch import move_epoch, read_epoch
+from graph.moment import Moment, moment_of
 from graph.scope_rows import ScopeChange as ScopeChange
 from graph.scope_rows import closed, names_of, scope_of, write_scope
 from graph.standing import Standing, bars
@@ -49,7 +50,7 @@ class ScopeStore:
         self._db = db
         self._limit = revocation_limit
         self._clock = wall_clock or SystemClock()
-        self._trims: OrderedDict[tuple[str, int, frozenset[str]], Trim] = OrderedDict()
+        self._trims: OrderedDict[tuple[str, Moment], Trim] = OrderedDict()
         self._rules: dict[str, ScopeAcl] = {}
         self._lock = threading.Lock()
 
@@ -151,13 +152,12 @@ class ScopeStore:
     def trim_for(self, principals: PrincipalSet) -> Trim:
         """Work out what the asker may read, all of it from one snapshot of the database.
 
-        Cached by principal set, epoch and the sources whose permissions are fresh enough right now, so neither a
-        change nor the mere passing of time is missed. Raises StoreUnavailableError.
+        Cached by principal set and moment (the epoch, and what is fresh enough right now), so neither a change nor
+        the mere passing of time is missed. Raises StoreUnavailableError.
         """
         with self._db.reading(), self._db.connection() as connection:
-            epoch = read_epoch(connection)
-            fresh = self._fresh(connection)
-            key = (principals.digest, epoch, fresh)
+            moment = moment_of(connection, self._clock.now(), self._limit)
+            key = (principals.digest, moment)
             with self._lock:
                 known = self._trims.get(key)
             if known is not None:
@@ -169,7 +169,7 @@ class ScopeStore:
                     readable=known.readable,
                     epoch=known.epoch,
                 )
-            trim = self._work_out(connection, principals, epoch, fresh)
+            trim = self._work_out(connection, principals, moment)
         with self._lock:
             self._trims[key] = trim
             self._trims.move_to_end(key)
@@ -188,28 +188,21 @@ class ScopeStore:
             ).fetchone()
             if row is None:
                 return None
-            fresh, unresolved = self._fresh(connection), unresolved_in(connection)
+            moment = moment_of(connection, self._clock.now(), self._limit)
+            unresolved = unresolved_in(connection)
         scope = scope_of(row)
         return Standing(
             scope=scope,
             origin=row["origin"],
-            bars=bars(row, scope.acl, mine, fresh=fresh, unresolved=unresolved),
-            verdicts=scope.acl.explain(mine),
+            bars=bars(row, scope.acl, mine, moment=moment, unresolved=unresolved),
+            verdicts=scope.acl.explain(mine - moment.lapsed),
             read_at=row["read_at"],
             unread=tuple(sorted(unresolved.intersection(scope.acl.denied_principals()))),
+            lapsed=tuple(sorted(mine & moment.lapsed)),
             indexed=row["indexed_version"] == row["acl_version"],
         )
 
-    def _fresh(self, connection: Connection[DictRow]) -> frozenset[str]:
-        """Sources whose permissions are no older than the limit. A time that lies further ahead than the limit comes
-        from a wrong clock, and proves nothing."""
-        now = self._clock.now()
-        rows = connection.execute("SELECT source, at FROM permission_syncs").fetchall()
-        return frozenset(r["source"] for r in rows if -self._limit <= now - r["at"] <= self._limit)
-
-    def _work_out(
-        self, connection: Connection[DictRow], principals: PrincipalSet, epoch: int, fresh: frozenset[str]
-    ) -> Trim:
+    def _work_out(self, connection: Connection[DictRow], principals: PrincipalSet, moment: Moment) -> Trim:
         mine = principals.principals
         unresolved = unresolved_in(connection)
         # Whoever passes a rule is named by its `allowed`, so no other scope can be readable or match in the index.
@@ -224,14 +217,14 @@ class ScopeStore:
         for row in rows:
             matching.update(mine.intersection(row["allowed"]), mine.intersection(row["indexed_allowed"]))
             acl = self._rule(row["acl_digest"], row["acl"])
-            shut = bars(row, acl, mine, fresh=fresh, unresolved=unresolved)
+            shut = bars(row, acl, mine, moment=moment, unresolved=unresolved)
             (blocked if shut else readable).append(ScopeId(row["id"]))
         return issue_trim(
             principals,
             matching=[Principal(x) for x in matching],
             blocked=blocked,
             readable=readable,
-            epoch=epoch,
+            epoch=moment.epoch,
         )
 
     def _rule(self, digest: str, acl: Any) -> ScopeAcl:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -10,12 +10,14 @@ from typing import Any
 
 from core.access import GateVerdict, Scope, ScopeAcl
 from core.principals import Principal
+from graph.moment import Moment
 
 
 class Bar(StrEnum):
     """Why a scope is shut. Any one of them is enough."""
 
     STALE = "permissions_too_old"
+    STALE_DIRECTORY = "memberships_too_old"
     UNREAD_DENY = "deny_names_unread_container"
     RULE = "rule"
 
@@ -25,20 +27,22 @@ def bars(
     acl: ScopeAcl,
     mine: frozenset[Principal],
     *,
-    fresh: Collection[str],
+    moment: Moment,
     unresolved: frozenset[Principal],
 ) -> tuple[Bar, ...]:
     """What keeps the scope of this row shut to whoever counts as `mine`; nothing: it is open.
 
-    `fresh` are the sources whose permissions are not too old, `unresolved` the containers whose members are not fully
-    known: anybody may be in one, so nobody passes a rule that denies it.
+    `unresolved` are the containers whose members are not fully known: anybody may be in one, so nobody passes a rule
+    that denies it, and, once that has lasted too long, nobody is let in by one.
     """
     found = []
-    if row["origin"] not in fresh:
+    if row["origin"] not in moment.fresh:
         found.append(Bar.STALE)
-    if not unresolved.isdisjoint(row["denied"]):
+    if not moment.directory:
+        found.append(Bar.STALE_DIRECTORY)
+    if row["id"] in moment.unlisted or not unresolved.isdisjoint(row["denied"]):
         found.append(Bar.UNREAD_DENY)
-    if not acl.permits(mine):
+    if not acl.permits(mine - moment.lapsed):
         found.append(Bar.RULE)
     return tuple(found)
 
@@ -48,8 +52,10 @@ class Standing:
     """How a scope stands to one set of principals.
 
     `read_at` is when the permissions of its source (the connector `origin`) were last read to their end; `unread` are
-    the containers that its denies name and whose members are not fully known. `indexed`: the index's points carry the
-    rule of this version; until they do, a new grant may not be found by a search (a revocation is obeyed all the same).
+    the containers that its denies name and whose members are not fully known; `lapsed` are those of the principals
+    that count no more, because a container on the way could not be read for too long. `indexed`: the index's points
+    carry the rule of this version; until they do, a new grant may not be found by a search (a revocation is obeyed all
+    the same).
     """
 
     scope: Scope
@@ -58,6 +64,7 @@ class Standing:
     verdicts: tuple[GateVerdict, ...]
     read_at: datetime | None
     unread: tuple[Principal, ...]
+    lapsed: tuple[Principal, ...]
     indexed: bool
 
     @property
