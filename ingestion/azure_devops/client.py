@@ -118,11 +118,14 @@ class AdoClient:
         answer = self.exchange("POST", url, params={**(params or {}), "api-version": version}, body=body)
         return None if answer is None else _json(answer, url)
 
-    def data(self, path: str, params: Mapping[str, Any] | None = None) -> bytes:
-        """The bytes of a file. The version stands in the query, because `Accept` is needed for the format."""
+    def data(self, path: str, params: Mapping[str, Any] | None = None, *, most: int | None = None) -> bytes:
+        """The bytes of a file. The version stands in the query, because `Accept` is needed for the format.
+
+        Of a file with more than `most` bytes only somewhat more than that is received, so that none fills the memory.
+        """
         url = self._url(Host.CORE, path)
         query = {**(params or {}), "api-version": "7.1"}
-        answer = self.exchange("GET", url, params=query, accept="application/octet-stream", binary=True)
+        answer = self.exchange("GET", url, params=query, accept="application/octet-stream", binary=True, most=most)
         return b"" if answer is None else answer.content
 
     def pages(
@@ -181,6 +184,7 @@ class AdoClient:
         accept: str = "application/json",
         binary: bool = False,
         lenient: bool = False,
+        most: int | None = None,
     ) -> httpx.Response | None:
         """Send one request until it has an answer; None for an empty one (204) or, if `lenient`, for an unreadable.
 
@@ -197,7 +201,8 @@ class AdoClient:
         for attempt in range(1, self._attempts + 1):
             self._throttle.admit(urlsplit(url).path, where, again=attempt > 1)
             try:
-                answer = self._http.request(method, url, params=query or None, content=content, headers=sent)
+                request = self._http.build_request(method, url, params=query or None, content=content, headers=sent)
+                answer = _received(self._http.send(request, stream=True), most)
             except httpx.HTTPError as e:
                 failure = SourceError(f"no answer ({type(e).__name__})", where=where)
                 self._pause(attempt, None, where)
@@ -232,6 +237,25 @@ class AdoClient:
 
     def _url(self, host: Host, path: str) -> str:
         return f"{self._bases[host]}/{path.lstrip('/')}"
+
+
+def _received(answer: httpx.Response, most: int | None) -> httpx.Response:
+    """An answer with its body; of one that is too long, its beginning."""
+    try:
+        if most is None:
+            answer.read()
+            return answer
+        body = bytearray()
+        for piece in answer.iter_bytes(65_536):
+            body += piece
+            if len(body) > most:
+                break
+        # The body is no longer packed or cut as these say.
+        told = {k: v for k, v in answer.headers.items() if k not in ("content-encoding", "content-length")}
+        told.pop("transfer-encoding", None)
+        return httpx.Response(answer.status_code, headers=told, content=bytes(body))
+    finally:
+        answer.close()
 
 
 def segment(text: str) -> str:

@@ -89,9 +89,9 @@ class GitRepo:
                 found.files[str(row["path"])] = str(row["objectId"]).lower()
         return found
 
-    def blob(self, blob_id: str) -> bytes:
-        """The bytes of a file; a file in LFS is its pointer."""
-        return self._client.data(f"{self._base}/blobs/{blob_id}", {"$format": "octetStream"})
+    def blob(self, blob_id: str, *, most: int | None = None) -> bytes:
+        """The bytes of a file; a file in LFS is its pointer. Of a file longer than `most`, more than that many."""
+        return self._client.data(f"{self._base}/blobs/{blob_id}", {"$format": "octetStream"}, most=most)
 
     def commits(self, sha: str, path: str | None = None, *, skip: int = 0) -> Iterator[list[Mapping[str, Any]]]:
         """Pages of commits reachable from `sha`, newest first, of one path or of all."""

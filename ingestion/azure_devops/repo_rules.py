@@ -16,6 +16,7 @@ from ingestion.azure_devops.path_patterns import Attributes
 # How files are told; another number reads them all again, so that an index made before is brought up to date.
 _TELLING = 2
 _MOST_ATTRIBUTE_FILES = 100
+_LONGEST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class RepoRules:
         """The rules for the files of a tree (path to blob id)."""
         wanted = attribute_files(tree)
         if repo.id not in self._attributes or self._attributes[repo.id][0] != wanted:
-            texts = {path: git.blob(blob).decode("utf-8", "replace") for path, blob in wanted}
+            texts = {path: git.blob(blob, most=_LONGEST).decode("utf-8", "replace") for path, blob in wanted}
             self._attributes[repo.id] = (wanted, Attributes.of(texts))
         return replace(self._general, attributes=self._attributes[repo.id][1])
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fixtures.sandbox import state_additions as add
 from fixtures.sandbox.server import SandboxServer
+from ingestion.azure_devops.git import GitRepo
 from ingestion.azure_devops.kinds import FileKind, FileRules, LeftOut
 from ingestion.azure_devops.path_patterns import Attributes, matches, pattern
 from ingestion.connector import Skipped
@@ -171,6 +172,17 @@ def test_settings_say_what_is_read_and_a_change_of_them_reads_again(tmp_path: Pa
         changed = read(server, store, file_endings=(".ABAP",), exclude_paths=("testdata/",))
         assert set(changed.texts) == {"z.abap", "src/b.py"}
         assert changed.skipped["testdata/a.py"] == "excluded by a setting"
+
+
+def test_of_a_file_that_is_too_large_only_a_beginning_is_received(tmp_path: Path) -> None:
+    with serving({"dump.sql": "INSERT 1;\n" * 300_000}, tmp_path) as server:
+        connector = connect(server)
+        repo = next(iter(connector._org.refresh().repos.values()))
+        git = GitRepo(connector._org.client, repo.project.id, repo.id, repo.branch or "")
+        blob = git.tree(git.head() or "")["/dump.sql"]
+        assert 1_000 < len(git.blob(blob, most=1_000)) < 200_000
+        assert len(git.blob(blob)) == len(git.blob(blob, most=3_000_000)) == 3_000_000
+        connector.close()
 
 
 def test_links_and_submodules_are_counted_and_never_fetched() -> None:
