@@ -165,9 +165,10 @@ def _source_of(data: Any) -> tuple[str, str]:
     """Kind and name of a data source; a variable or the marker for several names none."""
     kind = text_of(mapping(data).get("type")) if isinstance(data, Mapping) else ""
     name = data if isinstance(data, str) else text_of(mapping(data).get("uid"))
-    if not name or name.startswith(("$", "--")) or kind == "datasource":
-        name = ""
-    return kind, name or kind
+    if name.startswith("__") or kind in ("datasource", "__expr__"):
+        # Grafana's own: it calculates with what the others gave.
+        return kind, ""
+    return kind, kind if not name or name.startswith(("$", "--")) else name
 
 
 def _variables(templating: Mapping[str, Any]) -> Iterator[tuple[str, Query]]:
