@@ -181,6 +181,17 @@ def test_lines_added_above_do_not_change_the_vectors_below() -> None:
     assert before[-1].heading != after[-1].heading
 
 
+def test_a_symbol_that_had_to_be_split_shares_no_chunk_and_names_each_piece_of_it() -> None:
+    body = "\n".join(f"        step_{n} = self.pump({n}) + self.drain({n})" for n in range(20))
+    code = f"import os\n\n\nclass Pump:\n    def run(self):\n{body}\n\n    def stop(self):\n        pass\n"
+    chunks = chunk_item(item(part(code, format=TextFormat.CODE, language="python")), count, WINDOW)
+    of_run = [c for c in chunks if c.heading[:2] == ("Pump", "run")]
+    assert len(of_run) > 2
+    assert all(c.embedded_text.startswith("Fuel plan > Pump > run\n") for c in of_run)
+    assert not any("stop" in c.text or "import" in c.text for c in of_run)
+    assert chunks[-1].heading[:2] == ("Pump", "stop")
+
+
 def test_sql_views_are_symbols() -> None:
     sql = "CREATE OR REPLACE VIEW v_margin AS\nSELECT 1;\n\nCREATE TABLE dbo.partners (id int);\n"
     chunks = chunk_item(item(part(sql, format=TextFormat.CODE)), count, 24)
@@ -233,16 +244,30 @@ PIECES = [
     "===",
     "def f(x):",
     "    return x",
+    "class Berth:",
+    "    def moor(self):",
+    "    @property",
+    "class Quay {",
+    "  void moor() {",
+    "  }",
+    "}",
     "> quote",
 ]
 pieces = st.sampled_from([*PIECES, "x" * 90, "word " * 40, "Title\n==="])
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(pieces, max_size=25), st.sampled_from(list(TextFormat)), st.booleans())
-def test_no_text_loses_a_word_or_breaks_the_window(lines: list[str], format: TextFormat, is_message: bool) -> None:
+@given(
+    st.lists(pieces, max_size=25),
+    st.sampled_from(list(TextFormat)),
+    st.booleans(),
+    st.sampled_from(["python", "csharp", "typescript", None]),
+)
+def test_no_text_loses_a_word_or_breaks_the_window(
+    lines: list[str], format: TextFormat, is_message: bool, language: str | None
+) -> None:
     text = "\n".join(lines)
-    one = part(text, format=format, uri=f"{URI}/comments/1" if is_message else URI)
+    one = part(text, format=format, uri=f"{URI}/comments/1" if is_message else URI, language=language)
     chunks = chunk_item(item(one, title="T"), count, 40)
     assert all(count(c.embedded_text) <= 40 for c in chunks)
     found = " ".join(" ".join((*c.heading, c.text)) for c in chunks)
