@@ -51,9 +51,10 @@ class Applier:
                         if isinstance(e, StoreUnavailableError):
                             raise
                         self.park(reader, item.uri, str(e), e.message, at, tally)
-                case ItemDeleted(uri, deleted_at):
+                case ItemDeleted(uri, deleted_at, stated):
+                    reason = "deleted at the source"
                     self._pipeline.delete(
-                        [uri], at=at, reason="deleted at the source", tally=tally, deleted_at=deleted_at
+                        [uri], at=at, reason=reason, tally=tally, stated=stated, deleted_at=deleted_at
                     )
                     read.append(uri)
                 case ItemMissing(uri):

@@ -29,10 +29,15 @@ class ItemUpserted:
 
 @dataclass(frozen=True, slots=True)
 class ItemDeleted:
-    """The source says that the item is gone."""
+    """The source says that the item is gone.
+
+    `stated` False: it was concluded from two states that were read whole (a file that the tree has no longer); then
+    being read again brings it back whatever its version, as after a branch was set back.
+    """
 
     uri: str
     at: datetime | None = None
+    stated: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class CodeReader:
                 elif repo is None or git is None or head is None:
                     yield ItemMissing(uri)
                 elif path not in tree:
-                    yield ItemDeleted(uri)
+                    yield ItemDeleted(uri, stated=False)
                 else:
                     yield from guard.run(uri, partial(self._file, repo, git, path, tree[path], head, catalogue, rules))
         for repo_id, addresses in commits:
@@ -221,13 +221,15 @@ class CodeReader:
                 changes += made
                 if own["head"] is not None and made and isinstance(made[0], Skipped):
                     # It may have been read before it became too large, generated or a wiki page.
-                    changes.append(ItemDeleted(uri))
+                    changes.append(ItemDeleted(uri, stated=False))
             own["todo"] = {"to": step, "after": todo[min(start + BATCH, len(todo)) - 1]}
             yield self._batch(changes, state)
         gone = sorted(set(before) - set(tree))
         own.update(head=head, names=names, todo=None)
         last: list[Change] = [Skipped(uris.file(self._org.name, repo.id, p), why) for p, why in listing.odd.items()]
-        yield self._batch([*last, *(ItemDeleted(uris.file(self._org.name, repo.id, p)) for p in gone)], state)
+        yield self._batch(
+            [*last, *(ItemDeleted(uris.file(self._org.name, repo.id, p), stated=False) for p in gone)], state
+        )
 
     def _file(
         self, repo: Repo, git: GitRepo, path: str, blob: str, head: str, catalogue: Catalogue, rules: FileRules

@@ -171,7 +171,7 @@ class WikisReader:
         uri = uris.wiki_page(self._org.name, wiki.id, number)
         if reading is None or file_of(reading, path) in reading.tree:
             return ItemMissing(uri)
-        return ItemDeleted(uri)
+        return ItemDeleted(uri, stated=False)
 
     def _stale(self, reading: WikiReading, own: dict[str, Any], names: str, current: dict[str, Any]) -> list[int]:
         """Ids of the pages that must be read again, ascending."""

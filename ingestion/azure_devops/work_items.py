@@ -192,7 +192,7 @@ class WorkItemsReader:
         project = catalogue.project_named(str(fields.get("System.TeamProject") or ""))
         if project is None:
             # Outside of what the administrator allows to be read, perhaps since it was moved there.
-            return [ItemDeleted(uris.work_item(self._org.name, number))]
+            return [ItemDeleted(uris.work_item(self._org.name, number), stated=False)]
         area = _area(fields, catalogue)
         if area is None:
             # What is changed may have been moved: nobody sees it until it is known where it lies.

@@ -3,7 +3,7 @@
 Random changes of a small organization, with a sync after some of them, then the record and the index are compared
 with those of an engine that began with nothing: items, chunks, aliases, links, people edges, glossary, supersessions,
 scopes and their rules, memberships, and every point with its payload and vectors. A failing row of changes is told
-with its numbers, shortened as far as it goes. CONTEXT_ENGINE_EVENT_ROWS sets how many rows are tried.
+with its numbers, shortened as far as it goes. TEST_EVENT_ROWS sets how many rows are tried.
 """
 
 from __future__ import annotations
@@ -14,14 +14,19 @@ from random import Random
 
 import pytest
 
+from core.items import Source
+from fixtures.sandbox import state_additions as add
 from fixtures.sandbox.server import SandboxServer
+from fixtures.sandbox.state_events import apply_event
+from fixtures.sandbox.world_models import Event
+from graph.records import ItemStore
 from tests.support.ingest_side import ingest_side, whole_read
 from tests.support.postgres import PostgresServer
 from tests.support.random_events import change
 from tests.support.small_organization import small_organization
 from tests.support.state_dump import differences
 
-ROWS = int(os.environ.get("CONTEXT_ENGINE_EVENT_ROWS", "24"))
+ROWS = int(os.environ.get("TEST_EVENT_ROWS", "24"))
 SYNC = -1  # stands between the numbers of changes
 
 
@@ -80,3 +85,21 @@ def test_incremental_reads_end_where_a_whole_read_does(
         short = shortened(sandbox, postgres, steps)
         told, done = disagreement(sandbox, postgres, short)
         pytest.fail(f"the row {short} disagrees:\n" + "\n".join([*done, "---", *told]), pytrace=False)
+
+
+def test_a_file_that_a_set_back_branch_brings_back_is_read_again_although_its_version_is_old(
+    sandbox: SandboxServer, postgres: PostgresServer
+) -> None:
+    sandbox.state.reset()
+    with ingest_side(sandbox, postgres) as side:
+        side.sync()
+        items = ItemStore(side.database)
+        (before,) = (u for u in items.uris(Source.CODE) if u.endswith("/files/l.py"))
+        move = {"item": "file:lab/l.py", "to": "file:lab/m.py"}
+        apply_event(sandbox.state, Event.model_validate({"id": "moved", "after": "1h", "move": move}))
+        side.sync()
+        assert before not in items.uris(Source.CODE)
+        add.reset_branch(sandbox.state, "lab", 1, forget=False)
+        side.settle()
+        assert before in items.uris(Source.CODE)
+        assert not differences(side.dump(), whole_read(sandbox, postgres))

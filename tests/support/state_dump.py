@@ -102,3 +102,13 @@ def differences(left: Dump, right: Dump, *, most: int = 8) -> list[str]:
             if len(told) > most:
                 return [*told[:most], "and more"]
     return told
+
+
+def shown_in_pieces(database: Database, index: EdgeIndex) -> list[str]:
+    """Items that readers may be shown although the index does not hold exactly the chunks of their record."""
+    with database.connection() as connection:
+        rows = connection.execute("SELECT uri, chunk_digests FROM items WHERE shown").fetchall()
+    held: dict[str, dict[int, str]] = {}
+    for point in _points(index).values():
+        held.setdefault(point["uri"], {})[point["ordinal"]] = point["digest"]
+    return [r["uri"] for r in rows if held.get(r["uri"], {}) != dict(enumerate(r["chunk_digests"]))]
