@@ -7,6 +7,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -88,6 +89,10 @@ class AdoClient:
     def begin_run(self) -> None:
         """Start the budget of requests and waits anew."""
         self._throttle.begin()
+
+    def run_apart(self) -> AbstractContextManager[None]:
+        """A run that can't be continued by a later one: its requests have no limit, and no part in the budget."""
+        return self._throttle.apart()
 
     @property
     def base_url(self) -> str:

@@ -62,6 +62,10 @@ class AzureDevOpsConnector:
         Raises SourceError where the projects, the people or the namespaces can't be listed: without them no rule can
         be written down, and what was known before stays until its time limit.
         """
+        with self._org.client.run_apart():
+            return self._access()
+
+    def _access(self) -> AccessSnapshot:
         catalogue = self._org.refresh()
         identities = self._org.refresh_identities()
         permissions = Permissions(self._org.client, self._org.sdk, identities, catalogue)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from threading import Lock
@@ -48,6 +49,16 @@ class Traffic:
             self.throttled - earlier.throttled,
         )
 
+    def plus(self, other: Traffic) -> Traffic:
+        """Both together."""
+        areas = Counter(self.requests) + Counter(other.requests)
+        return Traffic(
+            dict(sorted(areas.items())),
+            self.waited + other.waited,
+            self.retries + other.retries,
+            self.throttled + other.throttled,
+        )
+
     def counts(self) -> dict[str, int]:
         """The figures as words and whole numbers, for the record of a run: `requests`, `waited_s`, and so on."""
         areas = {f"requests:{area}": n for area, n in sorted(self.requests.items())}
@@ -85,6 +96,19 @@ class Throttle:
     def begin(self) -> None:
         """Start the budget of a new run."""
         self._at_start = self.traffic
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """A run that can't be continued by a later one (permissions, perhaps in the midst of a long crawl): its
+        requests have no limit, and are not taken from the other's budget."""
+        outer, before, limit = self._at_start, self.traffic, self._max_requests
+        self._max_requests = None
+        self.begin()
+        try:
+            yield
+        finally:
+            self._max_requests = limit
+            self._at_start = outer.plus(self.traffic.since(before))
 
     @property
     def traffic(self) -> Traffic:

@@ -163,6 +163,24 @@ def test_a_run_that_has_used_its_requests_ends_and_the_next_goes_on_from_its_che
     connector.close()
 
 
+def test_permissions_are_read_whole_and_take_nothing_from_the_budget_of_the_crawl_around_them(
+    contoso: SandboxServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_items, "BATCH", 5)
+    budget = 30
+    connector = connect(contoso, max_requests_per_run=budget)
+    before, spent = connector.traffic, 0
+    crawl = reader_of(connector, "work_items").read(None)
+    with pytest.raises(SourceThrottledError):  # noqa: PT012 - what happens in between is the point
+        for _ in crawl:
+            at = connector.traffic
+            assert connector.access().complete
+            spent += connector.traffic.since(at).total
+    assert spent > budget
+    assert connector.traffic.since(before).total - spent == budget
+    connector.close()
+
+
 def test_what_a_run_asked_of_the_service_can_be_told(contoso: SandboxServer) -> None:
     connector = connect(contoso)
     contoso.faults.throttle(f"/ado/{contoso.state.organization}/_apis/projects", times=2, retry_after=7)
