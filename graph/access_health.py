@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from core.principals import Principal
 from graph.db import Database
-from graph.directory import unresolved_in
+from graph.directory import DIRECTORIES, unresolved_in
 
 _NAMED: Final = 5
 _WITHOUT_RULE: Final = """
@@ -37,6 +38,14 @@ class AccessHealth:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+
+    def directory_seen_at(self) -> datetime | None:
+        """When the tenant's directory was last read, as far as it could be; None: never."""
+        with self._db.connection() as connection:
+            row = connection.execute(
+                "SELECT min(seen_at) AS at FROM directory_syncs WHERE source = ANY(%s)", [sorted(DIRECTORIES)]
+            ).fetchone()
+        return row["at"] if row else None
 
     def scopes(self, origin: str) -> int:
         """How many scopes there are."""

@@ -26,6 +26,14 @@ def access_findings(database: Database, connectors: Sequence[str], limit: timede
     runs = {run.source: run for run in RunStore(database).last() if run.reader == ACCESS}
     health = AccessHealth(database)
     now = SystemClock().now()
+    read = health.directory_seen_at()
+    if read is not None and now - read > limit:
+        yield Finding(
+            "directory",
+            Health.WARNING,
+            f"read {int((now - read).total_seconds())} s ago: memberships count no more, so nobody is shown anything",
+            "run `serve` or `sync`",
+        )
     for name in connectors:
         last = ages.get(name)
         what = f"permissions of {name}"

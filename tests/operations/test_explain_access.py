@@ -290,7 +290,7 @@ def test_permissions_that_are_too_old_are_told_with_their_age(harbour: LiveEngin
     stale = explainer(engine.database, limit=timedelta(microseconds=1), required=connector_names(engine.settings))
     told = stale.explain("1", "ben@small.example")
     assert not told.may_read
-    assert [o.kind for o in told.obstacles] == ["permissions_too_old"]
+    assert [o.kind for o in told.obstacles] == ["permissions_too_old", "memberships_too_old"]
     assert "revocation_sla" in told.obstacles[0].says
 
 

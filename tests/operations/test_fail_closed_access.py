@@ -166,6 +166,19 @@ def test_permissions_beyond_the_promise_shut_every_scope_and_doctor_says_how_man
     assert late.health is Health.WARNING
     assert "4 scopes are shut by age" in late.found
     assert "run `serve` or `sync`" in late.do
+    assert "memberships count no more" in told["directory"].found
+
+
+def test_while_the_directory_is_not_read_nothing_of_azure_devops_is_shown_either(live: LiveEngine) -> None:
+    before = sees(live)
+    assert before
+    with live.engine.database.connection() as connection:
+        connection.execute("UPDATE directory_syncs SET seen_at = seen_at - interval '2 days' WHERE source = 'teams'")
+    assert sees(live) == set()
+    assert "directory" in findings(live)
+    live.engine.sync_access()
+    assert sees(live) == before
+    assert "directory" not in findings(live)
 
 
 # --- answers that the sandbox does not give
