@@ -11,7 +11,7 @@ from typing import Any
 
 from core import principals
 from core.errors import SourceError
-from core.items import PersonRef
+from core.items import Contribution, PersonRef, Role
 from core.principals import Principal
 from ingestion.azure_devops.client import AdoClient, Host
 from ingestion.azure_devops.sdk import Sdk
@@ -187,6 +187,13 @@ class Identities:
     def _only(self, name: str | None) -> Principal | None:
         known = self._names.get((name or "").casefold(), set())
         return next(iter(known)) if len(known) == 1 else None
+
+    def mentions(self, keys: Iterable[str]) -> tuple[Contribution, ...]:
+        """Edges of the people with these storage keys; who is not known is no edge."""
+        wanted = list(dict.fromkeys(keys))
+        self.learn(wanted)
+        people = (self.person({"id": key, "displayName": key}) for key in wanted)
+        return tuple(Contribution(person=p, role=Role.MENTIONED, at=None) for p in people if p and p.principal)
 
     def learn(self, keys: Iterable[str]) -> None:
         """Look up storage keys that are not known yet, in batches, before `person` asks for them one by one."""

@@ -13,7 +13,7 @@ from ingestion.azure_devops import authority
 from ingestion.azure_devops.catalogue import Catalogue, Repo
 from ingestion.azure_devops.identities import Identities
 from ingestion.azure_devops.links import merged, stated_links
-from ingestion.azure_devops.shapes import mapping, text_of, web, when
+from ingestion.azure_devops.shapes import mapping, mentioned, text_of, web, when
 
 MAX_COMMITS = 100
 MAX_FILES = 100
@@ -83,7 +83,10 @@ def pull_request_item(
         container=repo.name,
         number=str(number),
         label=data.get("sensitivityLabel") or repo.label,
-        contributions=_contributions(data, talk, said, identities),
+        contributions=(
+            *_contributions(data, talk, said, identities),
+            *identities.mentions(key for text in (description, *(p.text for p in said)) for key in mentioned(text)),
+        ),
         links=links,
         aliases=(f"!{number}",),
         attributes={key: value for key, value in attributes.items() if value},

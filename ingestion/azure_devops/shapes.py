@@ -17,6 +17,8 @@ _FRACTION = re.compile(r"\.(\d{1,9})")
 _WORK_ITEM_URL = re.compile(r"/_apis/wit/workitems/(\d+)", re.IGNORECASE)
 _COMMIT = re.compile(r"^vstfs:///git/commit/[^/]+/([^/]+)/([0-9a-f]{40})$", re.IGNORECASE)
 _PULL_REQUEST = re.compile(r"^vstfs:///git/pullrequestid/[^/]+/([^/]+)/(\d+)$", re.IGNORECASE)
+# People in Markdown (`@<key>`) and in HTML, by their storage key.
+_MENTION = re.compile(r"@<([0-9a-f-]{36})>|data-vss-mention=[\"']version:[\d.]+,\s*([0-9a-f-]{36})", re.IGNORECASE)
 _WIKI_PAGE = re.compile(r"^vstfs:///wiki/wikipage/[^/]+/([^/]+)/(.+)$", re.IGNORECASE)
 
 
@@ -100,3 +102,8 @@ def wiki_artifact(url: str) -> tuple[str, str] | None:
 def web(organization: str, *segments: str) -> str:
     """An address at the real service's web site, whatever host is read from; every segment is encoded once."""
     return "/".join(["https://dev.azure.com", organization, *(quote(s, safe="") for s in segments)])
+
+
+def mentioned(text: str) -> list[str]:
+    """Storage keys of the people whom a text mentions, each once, in order."""
+    return list(dict.fromkeys((m.group(1) or m.group(2)).lower() for m in _MENTION.finditer(text)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +15,11 @@ from ingestion.azure_devops.git import GitRepo
 from ingestion.azure_devops.history import history_of
 from ingestion.azure_devops.identities import Identities
 from ingestion.azure_devops.links import merged, stated_links, target_of
-from ingestion.azure_devops.shapes import text_of, web
+from ingestion.azure_devops.shapes import mentioned, text_of, web
 from ingestion.azure_devops.signals import among, read_signals
 from ingestion.azure_devops.texts import page_text
 from ingestion.azure_devops.wiki_paths import PageIndex, attachments, git_path, link_targets, title_of
 from ingestion.azure_devops.wiki_places import Place
-
-_MENTION = re.compile(r"@<([0-9A-Fa-f-]{36})>")
 
 
 @dataclass(slots=True)
@@ -67,11 +64,7 @@ def page_item(
         contributions.append(Contribution(person=owner, role=Role.OWNS, at=None))
     if reviewer is not None:
         contributions.append(Contribution(person=reviewer, role=Role.VALIDATED, at=signals.reviewed_at))
-    mentioned = list(dict.fromkeys(_MENTION.findall(text)))
-    identities.learn(mentioned)
-    for key in mentioned:
-        if person := identities.person({"id": key, "displayName": key}):
-            contributions += [Contribution(person=person, role=Role.MENTIONED, at=None)] if person.principal else []
+    contributions += identities.mentions(mentioned(text))
     uri = uris.wiki_page(catalogue.organization, wiki.id, number)
     item = Item(
         uri=uri,

@@ -37,6 +37,9 @@ def read_places(client: AdoClient, base: str) -> dict[int, Place]:
     found: dict[int, Place] = {}
     for rows in client.pages(f"{base}/pagesbatch", body={"top": 100}):
         for row in rows:
+            # What has no id is a folder that no page stands for.
+            if row.get("id") is None:
+                continue
             path = str(row["path"])
             page = known.get(path, {})
             order = page.get("order")

@@ -13,7 +13,7 @@ from ingestion.azure_devops import authority
 from ingestion.azure_devops.catalogue import Area, Catalogue
 from ingestion.azure_devops.identities import Identities
 from ingestion.azure_devops.links import merged, stated_links, target_of
-from ingestion.azure_devops.shapes import artifact, mapping, text_of, web, when, wiki_artifact
+from ingestion.azure_devops.shapes import artifact, mapping, mentioned, text_of, web, when, wiki_artifact
 from ingestion.azure_devops.texts import markdown_of, scalar
 from ingestion.azure_devops.work_item_history import StateChange, history_contributions, history_part, state_changes
 
@@ -85,6 +85,8 @@ def item_of(
     ]
     changes = state_changes(updates, identities)
     parts += history_part(changes, uri)
+    # A deleted comment keeps its text in the answer.
+    comments = [comment for comment in comments if not comment.get("isDeleted")]
     said = [p for p in (_comment(c, number, catalogue, identities) for c in comments) if p is not None]
     parts += sorted(said, key=lambda p: (p.at.timestamp() if p.at else 0.0, p.uri))
     project = str(fields.get("System.TeamProject") or area.project.name)
@@ -105,7 +107,10 @@ def item_of(
         container=area.path.replace("\\", "/"),
         number=str(number),
         label=scalar(fields.get(label_field)) or area.project.label,
-        contributions=_contributions(fields, said, changes, author, identities),
+        contributions=(
+            *_contributions(fields, said, changes, author, identities),
+            *identities.mentions(mentions_in(fields, comments)),
+        ),
         links=merged(
             _relations(row.get("relations") or [], catalogue, page_at),
             stated_links("\n".join(p.text for p in parts), catalogue),
@@ -113,6 +118,12 @@ def item_of(
         ),
         attributes=_attributes(fields),
     )
+
+
+def mentions_in(fields: Mapping[str, Any], comments: Iterable[Mapping[str, Any]] = ()) -> list[str]:
+    """Storage keys of the people whom an item's texts and comments mention."""
+    texts = [v for name, v in sorted(fields.items()) if isinstance(v, str) and name != "System.History"]
+    return [key for text in (*texts, *(text_of(c.get("text")) for c in comments)) for key in mentioned(text)]
 
 
 def _texts(
@@ -138,9 +149,6 @@ def _shown(name: str) -> str:
 
 
 def _comment(row: Mapping[str, Any], number: int, catalogue: Catalogue, identities: Identities) -> Part | None:
-    # A deleted comment keeps its text in the answer.
-    if row.get("isDeleted"):
-        return None
     key = row.get("id") or row["commentId"]
     text = markdown_of(row.get("text"), str(row.get("format") or "html"))
     if not text:

@@ -19,7 +19,7 @@ from ingestion.azure_devops.link_feed import changed_ends
 from ingestion.azure_devops.organization import Organization, fingerprint
 from ingestion.azure_devops.shapes import insensitive, mapping, when
 from ingestion.azure_devops.work_item_details import comments_of, token_in, updates_of
-from ingestion.azure_devops.work_item_fields import item_of
+from ingestion.azure_devops.work_item_fields import item_of, mentions_in
 from ingestion.connector import Batch, Change, Failure, ItemDeleted, ItemUpserted
 
 BATCH = 50
@@ -173,6 +173,7 @@ class WorkItemsReader:
         rows = rows_of(self._org.client.post("_apis/wit/workitemsbatch", body))
         # What is deleted or unreadable is left out as a null.
         found = {int(row["id"]): row for row in rows if row}
+        self._org.identities.learn(key for row in found.values() for key in mentions_in(mapping(row.get("fields"))))
         changes: list[Change] = []
         for number in ids:
             read = partial(self._item, found[number], catalogue) if number in found else partial(self._hole, number)

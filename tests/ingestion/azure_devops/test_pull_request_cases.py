@@ -140,6 +140,14 @@ def test_a_pull_request_names_the_files_that_it_touches(serve: Serve) -> None:
     assert [x.to.rpartition("/files/")[2] for x in found.links if x.rel == "touches"] == ["b.py"]
 
 
+def test_people_who_are_mentioned_in_the_talk_are_known(serve: Serve) -> None:
+    server = serve(project=repo(pull(5)))
+    add.comment_on(server.state, "app", 5, "ann", f"@<{server.state.ids.storage_key('person', 'gil')}> knows")
+    found = only(read(server, "pull_requests"))
+    people = {c.person.principal for c in found.contributions if c.role is Role.MENTIONED}
+    assert people == {f"user:{server.state.tenant_id}/{server.state.oid('gil')}"}
+
+
 def test_the_files_of_an_open_one_are_asked_for_again_only_after_a_push(serve: Serve) -> None:
     second = commit("two", b_py="y = 2\n") | {"branch": "topic"}
     project = repo(pull(5, source="topic", commits=["two"]), commits=[commit("one", a_py="x = 1\n"), second])

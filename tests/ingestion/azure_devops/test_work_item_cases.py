@@ -9,6 +9,7 @@ import pytest
 
 from core.items import Role
 from fixtures.sandbox.server import SandboxServer
+from fixtures.sandbox.state_additions import add_comment
 from ingestion.connector import Failure, ItemDeleted, ItemUpserted
 from tests.ingestion.azure_devops.canned import base_table, listed, organization
 from tests.ingestion.azure_devops.small_worlds import ORG, Serve, edit, happen, read
@@ -88,6 +89,27 @@ def test_values_that_are_null_and_people_in_every_form_are_read() -> None:
     assert found.attributes == {"project": "Fjordline", "tags": "eu; tax"}
     assert found.state is None
     assert {(c.role, c.person.principal) for c in found.contributions} == {(Role.WROTE, None), (Role.ASSIGNED, None)}
+
+
+def test_people_who_are_mentioned_are_looked_up_together_and_once(serve: Serve) -> None:
+    server = serve(item(1), item(2), item(3))
+    key = {p: server.state.ids.storage_key("person", p) for p in ("ann", "ben", "cat", "gil")}
+    html = f'<p>Ask <a href="#" data-vss-mention="version:2.0,{key["ben"].upper()}">@Ben</a></p>'
+    edit(server, 1, "1d", description=html)
+    edit(server, 2, "1d", description=f"Ask @<{key['cat']}> and @<{'0' * 8}-{'0' * 4}-{'0' * 4}-{'0' * 4}-{'0' * 12}>")
+    add_comment(server.state, 3, "ann", f"@<{key['gil']}> knows")
+    connector, store = connect(server), Store()
+    store.sync(connector, ["work_items"])
+
+    def told(number: int) -> set[str | None]:
+        found = store.items[f"{ITEMS}/{number}"].contributions
+        return {c.person.principal for c in found if c.role is Role.MENTIONED}
+
+    users = {p: f"user:{server.state.tenant_id}/{server.state.oid(p)}" for p in key}
+    assert (told(1), told(2), told(3)) == ({users["ben"]}, {users["cat"]}, {users["gil"]})
+    assert connector.traffic.requests["identities"] == 2  # those in the fields of the batch, those in a comment
+    assert "data-vss-mention" not in store.items[f"{ITEMS}/1"].parts[0].text
+    connector.close()
 
 
 # --- order, holes, ceilings
