@@ -65,6 +65,8 @@ class _Chunker:
         self.title = title
         self._count = count_tokens
         self._window = window
+        self._costs: dict[str, int] = {}
+        self._prefixes: dict[tuple[str, ...], str] = {}
 
     def chunk(self, uri: str, ordinal: int, piece: _Piece) -> Chunk:
         embedded = self._embedded(piece.embedded_heading, piece.text)
@@ -113,7 +115,7 @@ class _Chunker:
                 continue
             who = _attribution(part)
             whole = (part.uri, who + body)
-            if self._fits(heading, joined([*run, whole])):
+            if self._fit_together(heading, [x for _, x in run], whole[1], "\n"):
                 run.append(whole)
                 continue
             yield from close()
@@ -146,21 +148,22 @@ class _Chunker:
         def fits(text: str) -> bool:
             return self._fits(heading, who + text)
 
-        run = ""
+        run: list[str] = []
         for block in content:
-            together = f"{run}\n\n{block.text}" if run else block.text
-            if fits(together):
-                run = together
+            first, *rest = (*run, block.text)
+            *before, last = (who + first, *rest)
+            if self._fit_together(heading, before, last, "\n\n"):
+                run.append(block.text)
                 continue
             if run:
-                yield who + run
-            run = ""
+                yield who + "\n\n".join(run)
+            run = []
             pieces = list(split_block(block, fits))
-            if len(pieces) == 1 or block.kind is BlockKind.TEXT:
-                run = pieces.pop() if pieces else ""
+            if pieces and (len(pieces) == 1 or block.kind is BlockKind.TEXT):
+                run = [pieces.pop()]
             yield from (who + text for text in pieces)
         if run:
-            yield who + run
+            yield who + "\n\n".join(run)
 
     def _code(self, part: Part) -> Iterator[_Piece]:
         for group in self._groups(part, segments(part.text, part.language)):
@@ -170,7 +173,7 @@ class _Chunker:
         """Segments that fit, those that may share a chunk together: what had to be split shares none with others."""
         group: list[Segment] = []
         for segment in found:
-            if len(segment.lines) == 1 or self._fits(self._code_heading(part, [segment.path]), segment.text):
+            if len(segment.lines) == 1 or self._fits_alone(self._code_heading(part, [segment.path]), segment.text):
                 group.append(segment)
                 continue
             if segment.path and group:
@@ -191,9 +194,6 @@ class _Chunker:
         """Neighbouring segments side by side up to the window, under the symbol that they all lie in."""
         run: list[Segment] = []
 
-        def fits(segments: list[Segment]) -> bool:
-            return self._fits(self._code_heading(part, [x.path for x in segments]), text_of(segments))
-
         def text_of(segments: list[Segment]) -> str:
             return "\n".join(x.text for x in segments)
 
@@ -204,13 +204,14 @@ class _Chunker:
             run.clear()
 
         for segment in group:
-            if not fits([segment]):
+            if not self._fits_alone(self._code_heading(part, [segment.path]), segment.text):
                 yield from close()
                 heading = self._code_heading(part, [segment.path])
                 for text in split_text(segment.text, lambda x: self._fits(heading, x)):  # noqa: B023 (used at once)
                     yield self._lines(part, segment.first, segment.last, [segment.path], text)
                 continue
-            if run and not fits([*run, segment]):
+            heading = self._code_heading(part, [x.path for x in (*run, segment)])
+            if run and not self._fit_together(heading, [x.text for x in run], segment.text, "\n"):
                 yield from close()
             run.append(segment)
         yield from close()
@@ -224,10 +225,30 @@ class _Chunker:
         # Line numbers are shown but not embedded: lines added above must not change a vector.
         return _Piece((*heading, where), heading, text, (part.uri,))
 
+    def _fit_together(self, heading: tuple[str, ...], run: list[str], text: str, between: str) -> bool:
+        """Whether `text` fits behind those of the run. Text side by side costs no more than each of it alone, which is
+        known already; the whole is counted only where that is too much."""
+        spent = self._cost(self._prefix(heading)) + sum(map(self._cost, run)) + self._cost(text)
+        return spent <= self._window or self._fits(heading, between.join([*run, text]))
+
     def _fits(self, heading: tuple[str, ...], text: str) -> bool:
         # Sixty characters a token is more than any text has: what is longer need not be counted to be split.
         embedded = self._embedded(heading, text)
         return len(embedded) <= 60 * self._window and self._count(embedded) <= self._window
+
+    def _fits_alone(self, heading: tuple[str, ...], text: str) -> bool:
+        """As `_fits`, for text that will be asked about again."""
+        cost = self._cost(text)
+        return cost <= self._window and self._fit_together(heading, [], text, "")
+
+    def _cost(self, text: str) -> int:
+        """Tokens of a text by itself, counted once; above the window for one that is far too long to be counted."""
+        if len(text) > 60 * self._window:
+            return self._window + 1
+        cost = self._costs.get(text)
+        if cost is None:
+            cost = self._costs[text] = self._count(unicodedata.normalize("NFC", text))
+        return cost
 
     def _embedded(self, heading: tuple[str, ...], text: str) -> str:
         prefix = self._prefix(heading)
@@ -236,8 +257,13 @@ class _Chunker:
 
     def _prefix(self, heading: tuple[str, ...]) -> str:
         """Title and heading path, shortened from the right so that two thirds of the window are left for text."""
-        whole = " > ".join(x for x in (self.title, *heading) if x)
-        limit = self._window // 3
+        known = self._prefixes.get(heading)
+        if known is None:
+            whole = " > ".join(x for x in (self.title, *heading) if x)
+            known = self._prefixes[heading] = self._shortened(whole, self._window // 3)
+        return known
+
+    def _shortened(self, whole: str, limit: int) -> str:
         if len(whole) <= limit or self._count(whole) <= limit:
             return whole
         words = whole[: 8 * limit].split(" ")
