@@ -62,7 +62,7 @@ class EdgeStore:
 
 def write_edges(connection: Connection[DictRow], uri: str, contributions: Sequence[Contribution]) -> None:
     """Replace an item's edges in a transaction that is already open; a deleted item gets none."""
-    lock_evidence(connection, uri)
+    lock_evidence(connection, [uri])
     connection.execute("DELETE FROM edges WHERE uri = %s", [uri])
     with connection.cursor() as cursor:
         cursor.executemany(
@@ -75,9 +75,9 @@ def write_edges(connection: Connection[DictRow], uri: str, contributions: Sequen
         )
 
 
-def lock_evidence(connection: Connection[DictRow], uri: str) -> None:
-    """Let one writer at a time touch what hangs on an item, and none while it is being deleted."""
-    connection.execute("SELECT 1 FROM items WHERE uri = %s FOR UPDATE", [uri])
+def lock_evidence(connection: Connection[DictRow], uris: Collection[str]) -> None:
+    """Let one writer at a time touch what hangs on these items, and none while they are being deleted."""
+    connection.execute("SELECT 1 FROM items WHERE uri = ANY(%s) ORDER BY uri FOR UPDATE", [sorted(uris)])
 
 
 def _edge(row: DictRow) -> Edge:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -74,18 +74,24 @@ class GlossaryStore:
 
     def replace(self, uri: str, entries: Sequence[GlossaryEntry]) -> None:
         """Make these the only entries of an item that is there; for a deleted one nothing is kept."""
+        self.replace_all({uri: entries})
+
+    def replace_all(self, entries: Mapping[str, Sequence[GlossaryEntry]]) -> None:
+        """`replace` for several items, by address, in one transaction."""
 
         def work(connection: Connection[DictRow]) -> None:
-            lock_evidence(connection, uri)
-            connection.execute("DELETE FROM glossary WHERE uri = %s", [uri])
+            lock_evidence(connection, entries.keys())
+            connection.execute("DELETE FROM glossary WHERE uri = ANY(%s)", [sorted(entries)])
+            rows = [
+                (n, *map(clean, (e.term, e.key, e.meaning, e.meaning_key, e.quote)), e.at, e.method, uri)
+                for uri in sorted(entries)
+                for n, e in enumerate(entries[uri])
+            ]
             with connection.cursor() as cursor:
                 cursor.executemany(
                     "INSERT INTO glossary (uri, ordinal, term, key, meaning, meaning_key, quote, at, method) "
                     "SELECT uri, %s, %s, %s, %s, %s, %s, %s, %s FROM items WHERE uri = %s AND lifecycle <> 'deleted'",
-                    [
-                        (n, *map(clean, (e.term, e.key, e.meaning, e.meaning_key, e.quote)), e.at, e.method, uri)
-                        for n, e in enumerate(entries)
-                    ],
+                    rows,
                 )
 
         self._db.retrying(work)

@@ -81,14 +81,20 @@ class Inventory:
             )
 
 
-_EXPECTED: Final = """
-    SELECT i.uri, i.chunk_digests, i.scope, coalesce(s.acl_version, 0) AS acl_version
-    FROM items i LEFT JOIN scopes s ON s.id = i.scope WHERE i.source = %(source)s AND i.lifecycle = 'live'
+# Recorded, but not to be indexed: the failure is told as such, and the index holds nothing of the item.
+_PARKED: Final = """
+    (i.indexed_digest IS DISTINCT FROM i.digest AND EXISTS (SELECT FROM failures f WHERE f.uri = i.uri))
 """
-_PROBLEMS: Final = """
+_EXPECTED: Final = f"""
+    SELECT i.uri, i.chunk_digests, i.scope, coalesce(s.acl_version, 0) AS acl_version
+    FROM items i LEFT JOIN scopes s ON s.id = i.scope
+    WHERE i.source = %(source)s AND i.lifecycle = 'live' AND NOT {_PARKED}
+"""  # noqa: S608 - constants
+_PROBLEMS: Final = f"""
     SELECT
-        (SELECT count(*) FROM items WHERE source = %(source)s AND (
+        (SELECT count(*) FROM items i WHERE source = %(source)s AND (
             lifecycle = 'live' AND (indexed_digest IS DISTINCT FROM digest OR indexed_scope IS DISTINCT FROM scope)
+                AND NOT {_PARKED}
             OR lifecycle = 'hidden' AND indexed_scope IS DISTINCT FROM %(withheld)s
             OR NOT index_cleared)) AS behind,
         (SELECT count(*) FROM items i WHERE source = %(source)s AND lifecycle <> 'deleted'
@@ -96,4 +102,4 @@ _PROBLEMS: Final = """
         (SELECT count(*) FROM items i JOIN LATERAL (SELECT count(*) AS n FROM chunks c WHERE c.uri = i.uri) c ON true
             WHERE i.source = %(source)s AND c.n <> cardinality(i.chunk_digests)) AS orphan_chunks,
         (SELECT count(*) FROM scopes WHERE indexed_version <> acl_version) AS pending_scopes
-"""
+"""  # noqa: S608 - constants

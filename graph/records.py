@@ -7,7 +7,7 @@ what the record says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -24,6 +24,8 @@ from graph.reading import ItemRow as ItemRow
 from graph.versions import is_number, order
 from graph.withholding import Withholding
 from graph.writing import lock_items, write_item
+
+Chunks = Sequence[Chunk] | Callable[[], Sequence[Chunk]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,7 @@ class ItemStore(Withholding):
     def __init__(self, db: Database) -> None:
         super().__init__(db)
 
-    def upsert(self, item: Item, chunks: Sequence[Chunk] | Callable[[], Sequence[Chunk]], *, at: datetime) -> Upsert:
+    def upsert(self, item: Item, chunks: Chunks, *, at: datetime) -> Upsert:
         """Bring the record to what `item` says, people edges and links with it, unless what is known is newer.
 
         A deleted item comes back only where `item` is newer than its deletion (see `tombstone`), a hidden one at once.
@@ -56,37 +58,17 @@ class ItemStore(Withholding):
         a function that makes them: it is called only where they are written.
         """
 
-        def work(connection: Connection[DictRow]) -> Upsert:
-            lock_items(connection, [item.uri])
-            old = connection.execute(
-                "SELECT lifecycle, digest, scope, version, modified_at, ingested_at, noticed_at, deleted_at, "
-                "deletion_stated, deletion_version, indexed_digest, indexed_scope FROM items WHERE uri = %s",
-                [item.uri],
-            ).fetchone()
-            if old is not None and _outdated(item, old, at):
-                return Upsert(outdated=True)
-            digest = item.digest
-            known = old is not None and old["lifecycle"] != "deleted"
-            same_content = known and old is not None and old["digest"] == digest
-            same_scope = known and old is not None and old["scope"] == item.scope
-            if not same_content:
-                made = chunks() if callable(chunks) else chunks
-                write_item(connection, item, made, digest=digest, at=at)
-            elif old is not None and (not same_scope or old["lifecycle"] != "live" or old["version"] != item.version):
-                connection.execute(
-                    "UPDATE items SET scope = %s, lifecycle = 'live', reason = NULL, version = %s, misses = 0, "
-                    "missed_at = NULL WHERE uri = %s",
-                    [item.scope, item.version, item.uri],
-                )
-            if known and old is not None and (not same_scope or old["lifecycle"] != "live"):
-                move_epoch(connection)
-            return Upsert(
-                changed_content=not same_content,
-                scope_changed=known and not same_scope,
-                new=not known,
-                in_index=same_content and old is not None and old["indexed_digest"] == digest,
-                in_place=same_scope and old is not None and old["indexed_scope"] == item.scope,
-            )
+        return self.upsert_all([(item, chunks)], at=at)[0]
+
+    def upsert_all(self, items: Sequence[tuple[Item, Chunks]], *, at: datetime) -> list[Upsert]:
+        """`upsert` of several items, no two of one address, in one transaction: all of it is written, or nothing."""
+
+        def work(connection: Connection[DictRow]) -> list[Upsert]:
+            names = [item.uri for item, _ in items]
+            lock_items(connection, names)
+            rows = connection.execute(_KNOWN, [names]).fetchall()
+            known = {row["uri"]: row for row in rows}
+            return [_bring(connection, item, chunks, known.get(item.uri), at) for item, chunks in items]
 
         return self._db.retrying(work)
 
@@ -145,12 +127,15 @@ class ItemStore(Withholding):
     def record_indexed(self, uri: str, digest: str) -> None:
         """The index holds the item with this content on its present scope. Without effect where the record has moved
         on meanwhile."""
+        self.record_all_indexed({uri: digest})
+
+    def record_all_indexed(self, digests: Mapping[str, str]) -> None:
+        """`record_indexed` of several items (digest by address), in one transaction."""
+        if not digests:
+            return
+        uris = sorted(digests)
         with self._db.connection() as connection:
-            connection.execute(
-                "UPDATE items SET indexed_digest = digest, indexed_scope = scope "
-                "WHERE uri = %s AND lifecycle <> 'deleted' AND %s IN (digest, stored_digest)",
-                [uri, digest],
-            )
+            connection.execute(_INDEXED, [uris, [digests[uri] for uri in uris]])
 
     def record_removed(self, uris: Collection[str]) -> None:
         """The index no longer holds these deleted items."""
@@ -205,6 +190,34 @@ class ItemStore(Withholding):
             return connection.execute(statement, [uri]).fetchone()
 
 
+def _bring(connection: Connection[DictRow], item: Item, chunks: Chunks, old: DictRow | None, at: datetime) -> Upsert:
+    """Write one item in a transaction that holds its lock; `old` is its row, None where it has none."""
+    if old is not None and _outdated(item, old, at):
+        return Upsert(outdated=True)
+    digest = item.digest
+    known = old is not None and old["lifecycle"] != "deleted"
+    same_content = known and old is not None and old["digest"] == digest
+    same_scope = known and old is not None and old["scope"] == item.scope
+    if not same_content:
+        made = chunks() if callable(chunks) else chunks
+        write_item(connection, item, made, digest=digest, at=at)
+    elif old is not None and (not same_scope or old["lifecycle"] != "live" or old["version"] != item.version):
+        connection.execute(
+            "UPDATE items SET scope = %s, lifecycle = 'live', reason = NULL, version = %s, misses = 0, "
+            "missed_at = NULL WHERE uri = %s",
+            [item.scope, item.version, item.uri],
+        )
+    if known and old is not None and (not same_scope or old["lifecycle"] != "live"):
+        move_epoch(connection)
+    return Upsert(
+        changed_content=not same_content,
+        scope_changed=known and not same_scope,
+        new=not known,
+        in_index=same_content and old is not None and old["indexed_digest"] == digest,
+        in_place=same_scope and old is not None and old["indexed_scope"] == item.scope,
+    )
+
+
 def _outdated(item: Item, old: DictRow, at: datetime) -> bool:
     """Whether what is known is newer than `item`; what is deleted stays so unless `item` proves to be newer."""
     numbered = is_number(item.version) and is_number(old["version"])
@@ -224,6 +237,15 @@ def _outdated(item: Item, old: DictRow, at: datetime) -> bool:
     return not newer
 
 
+_KNOWN: Final = """
+    SELECT uri, lifecycle, digest, scope, version, modified_at, ingested_at, noticed_at, deleted_at, deletion_stated,
+        deletion_version, indexed_digest, indexed_scope FROM items WHERE uri = ANY(%s)
+"""
+_INDEXED: Final = """
+    UPDATE items i SET indexed_digest = i.digest, indexed_scope = i.scope
+    FROM unnest(%s::text[], %s::text[]) AS held (uri, digest)
+    WHERE i.uri = held.uri AND i.lifecycle <> 'deleted' AND held.digest IN (i.digest, i.stored_digest)
+"""
 _BURY: Final = """
     UPDATE items SET lifecycle = 'deleted', reason = %(reason)s, noticed_at = %(at)s, deleted_at = %(deleted_at)s,
         deletion_stated = %(stated)s, deletion_version = %(version)s, index_cleared = false,

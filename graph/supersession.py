@@ -6,7 +6,7 @@ at ingestion, a hidden item of the same title could make the mark come or go.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -68,17 +68,22 @@ class SupersessionStore:
 
     def replace(self, evidence_uri: str, rows: Sequence[Supersession]) -> None:
         """Make these the only rows that this item is the evidence of; for a deleted item nothing is kept."""
+        self.replace_all({evidence_uri: rows})
+
+    def replace_all(self, rows: Mapping[str, Sequence[Supersession]]) -> None:
+        """`replace` for several items, by address, in one transaction."""
 
         def work(connection: Connection[DictRow]) -> None:
-            lock_evidence(connection, evidence_uri)
-            connection.execute("DELETE FROM supersessions WHERE uri = %s", [evidence_uri])
+            lock_evidence(connection, rows.keys())
+            connection.execute("DELETE FROM supersessions WHERE uri = ANY(%s)", [sorted(rows)])
             with connection.cursor() as cursor:
                 cursor.executemany(
                     "INSERT INTO supersessions (uri, ordinal, old_uri, new_uri, kind, confidence, quote) "
                     "SELECT uri, %s, %s, %s, %s, %s, %s FROM items WHERE uri = %s AND lifecycle <> 'deleted'",
                     [
-                        (n, r.old_uri, r.new_uri, r.kind, r.confidence, clean(r.quote), evidence_uri)
-                        for n, r in enumerate(rows)
+                        (n, r.old_uri, r.new_uri, r.kind, r.confidence, clean(r.quote), uri)
+                        for uri in sorted(rows)
+                        for n, r in enumerate(rows[uri])
                     ],
                 )
 

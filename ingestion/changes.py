@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from core.errors import ContextEngineError, StoreUnavailableError
+from core.items import Item
 from graph.records import ItemStore
 from graph.runs import RunStore
 from ingestion.connector import (
@@ -22,6 +22,8 @@ from ingestion.connector import (
 from ingestion.pipeline import Pipeline, Tally
 
 _RETRIED_AT_ONCE = 50
+_TAKEN_AT_ONCE = 50
+_Other = ItemDeleted | ItemMissing | Failure | Skipped | Unreadable
 _DETAIL = re.compile(r"\s*[(:].*", re.DOTALL)
 _LONGEST_WORD = 60
 
@@ -40,17 +42,15 @@ class Applier:
         Raises StoreUnavailableError; whatever is an item's own fault is recorded and counted.
         """
         read: list[str] = []
-        for change in changes:
-            match change:
-                case ItemUpserted(item):
-                    seen.add(item.uri)
-                    try:
-                        self._pipeline.upsert(item, at=at, tally=tally)
-                        read.append(item.uri)
-                    except ContextEngineError as e:
-                        if isinstance(e, StoreUnavailableError):
-                            raise
-                        self.park(reader, item.uri, str(e), e.message, at, tally)
+        for group in _groups(changes):
+            if isinstance(group, list):
+                seen.update(item.uri for item in group)
+                failed = {item.uri: e for item, e in self._pipeline.upsert_all(group, at=at, tally=tally)}
+                for uri, e in failed.items():
+                    self.park(reader, uri, str(e), e.message, at, tally)
+                read += [item.uri for item in group if item.uri not in failed]
+                continue
+            match group:
                 case ItemDeleted(uri, deleted_at, stated):
                     reason = "deleted at the source"
                     self._pipeline.delete(
@@ -97,6 +97,23 @@ class Applier:
             some = due[start : start + _RETRIED_AT_ONCE]
             self.apply(reader, reader.fetch(some), at, tally, seen)
             tally.add("retried", len(some))
+
+
+def _groups(changes: Iterable[Change]) -> Iterator[list[Item] | _Other]:
+    """The changes in their order, with upserts that follow each other taken together (no two of one address)."""
+    waiting: dict[str, Item] = {}
+    for change in changes:
+        if waiting and (
+            not isinstance(change, ItemUpserted) or change.item.uri in waiting or len(waiting) >= _TAKEN_AT_ONCE
+        ):
+            yield list(waiting.values())
+            waiting = {}
+        if isinstance(change, ItemUpserted):
+            waiting[change.item.uri] = change.item
+        else:
+            yield change
+    if waiting:
+        yield list(waiting.values())
 
 
 def _word(reason: str) -> str:

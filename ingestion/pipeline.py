@@ -1,4 +1,4 @@
-"""One item's way in: label gate → clean → redact → chunk → record → embed → index → derive.
+"""The way in of items, several at a time: label gate → clean → redact → chunk → record → embed → index → derive.
 
 The record (Postgres) is written first and names what the index must hold; an item is visible only once
 `record_indexed` says that both agree, so a kill between the two hides an item and never shows a stale one.
@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
-from uuid import NAMESPACE_URL, UUID, uuid5
 
 from core.access import WITHHELD, ScopeId
 from core.embedding.port import Embedder
-from core.index.port import DenseVector, IndexPoint, IndexWriter, SparseVector
+from core.errors import ContextEngineError
+from core.index.port import IndexWriter
 from core.items import Chunk, Item, TextFormat
 from core.principals import Principal
 from core.text.chunk import chunk_item
@@ -31,6 +30,10 @@ from graph.supersession import SupersessionStore
 from ingestion.admission import LabelGate
 from ingestion.derive.definitions import mine
 from ingestion.derive.supersession import declared
+from ingestion.points import points_of
+from ingestion.together import together
+
+_AT_ONCE = 50
 
 
 @dataclass
@@ -69,29 +72,47 @@ class Pipeline:
 
     def upsert(self, item: Item, *, at: datetime, tally: Tally) -> None:
         """Bring the stores to what `item` says. Idempotent. Raises StoreUnavailableError, InputError."""
-        if not self._labels.may_store(item.label):
-            self.delete([item.uri], at=at, reason="label", tally=tally, stated=False)
-            tally.add("withheld")
-            return
-        item = prepare(item)
-        chunks = cache(lambda: chunk_item(item, self._embedder.count_tokens, self._embedder.window))
-        outcome = self._items.upsert(item, chunks, at=at)
-        tally.add("seen")
-        if outcome.outdated:
-            tally.add("outdated")  # a late old version: the record keeps the newer one
-            return
-        if outcome.in_index and outcome.in_place:
-            tally.add("unchanged")
-            return
-        if outcome.in_index:
-            # Another scope, or back from where it was withheld: the vectors are there.
-            allowed, version = self._access(item.scope)
-            self._index.move_item(item.uri, item.scope, allowed, version)
-        else:
-            self._write_points(item, chunks(), tally)
-            self._derive(item)
-        tally.add(_word(outcome))
-        self._items.record_indexed(item.uri, item.digest)
+        for _, error in self.upsert_all([item], at=at, tally=tally):
+            raise error
+
+    def upsert_all(self, items: Sequence[Item], *, at: datetime, tally: Tally) -> list[tuple[Item, ContextEngineError]]:
+        """Bring the stores to what `items` say, no two of one address; those that failed by their own fault.
+
+        Each step is one transaction, and one call of the embedder, for all of them. Idempotent. Raises
+        StoreUnavailableError.
+        """
+        admitted: list[_Entry] = []
+        for item in items:
+            if self._labels.may_store(item.label):
+                admitted.append(_Entry(item, prepare(item), self._embedder))
+            else:
+                self.delete([item.uri], at=at, reason="label", tally=tally, stated=False)
+                tally.add("withheld")
+        recorded, failed = together(
+            lambda some: self._items.upsert_all([(e.item, e.chunks) for e in some], at=at), admitted
+        )
+        fresh: list[_Entry] = []
+        ready: list[_Entry] = []
+        for entry, outcome in recorded:
+            tally.add("seen")
+            entry.outcome = outcome
+            if outcome.outdated:
+                tally.add("outdated")  # a late old version: the record keeps the newer one
+            elif outcome.in_index and outcome.in_place:
+                tally.add("unchanged")
+            elif outcome.in_index:
+                # Another scope, or back from where it was withheld: the vectors are there.
+                allowed, version = self._access(entry.item.scope)
+                self._index.move_item(entry.item.uri, entry.item.scope, allowed, version)
+                ready.append(entry)
+            else:
+                fresh.append(entry)
+        written, unwritten = self._write(fresh, tally)
+        ready += written
+        for entry in ready:
+            tally.add(_word(entry.outcome))
+        self._items.record_all_indexed({e.item.uri: e.item.digest for e in ready})
+        return [(e.given, error) for e, error in (*failed, *unwritten)]
 
     def delete(
         self,
@@ -130,17 +151,20 @@ class Pipeline:
             # Lost, or removed by hand: what the record says of it no longer holds.
             self._items.forget_index()
         self.withhold(self._items.not_withheld())
-        for uri in list(self._items.not_indexed()):
-            body = self._items.body(uri)
-            if body is None:
-                self._index.delete_items([uri])
-                self._items.record_removed([uri])
-                continue
-            item, chunks = body
-            self._write_points(item, chunks, tally)
-            self._derive(item)
-            self._items.record_indexed(uri, item.digest)
-            tally.add("repaired")
+        behind = list(self._items.not_indexed())
+        for start in range(0, len(behind), _AT_ONCE):
+            entries: list[_Entry] = []
+            for uri in behind[start : start + _AT_ONCE]:
+                body = self._items.body(uri)
+                if body is None:
+                    self._index.delete_items([uri])
+                    self._items.record_removed([uri])
+                else:
+                    entries.append(_Entry(body[0], body[0], self._embedder, body[1]))
+            # What can't be indexed was parked when it came, and is tried again with the other failures.
+            written, _ = self._write(entries, tally)
+            self._items.record_all_indexed({e.item.uri: e.item.digest for e in written})
+            tally.add("repaired", len(written))
 
     def flush(self) -> None:
         """Make the index survive a power cut; called before a checkpoint is committed."""
@@ -151,53 +175,49 @@ class Pipeline:
         access = self._scopes.access_of(scope)
         return (tuple(sorted(access.allowed)), access.acl_version) if access else ((), 0)
 
-    def _write_points(self, item: Item, chunks: Sequence[Chunk], tally: Tally) -> None:
-        kept = self._index.vectors_of(item.uri)
-        missing = [c for c in chunks if c.digest not in kept]
-        dense = dict(
-            zip(
-                (c.digest for c in missing),
-                self._embedder.embed_documents([c.embedded_text for c in missing]),
-                strict=True,
-            )
-        )
-        tally.add("embedded", len(missing))
-        allowed, version = self._access(item.scope)
+    def _write(
+        self, entries: Sequence[_Entry], tally: Tally
+    ) -> tuple[list[_Entry], list[tuple[_Entry, ContextEngineError]]]:
+        """Embed, index and derive: those for which all of it was done, and those that failed by their own fault."""
+        indexed, failed = together(self._write_points, entries)
+        tally.add("embedded", sum(n for _, n in indexed))
+        derived, underived = together(self._derive, [e for e, _ in indexed])
+        failed += underived
+        if failed:
+            # Neither half a new state nor an old one that the record no longer has.
+            self._index.delete_items([e.item.uri for e, _ in failed])
+        return [e for e, _ in derived], failed
 
-        def vectors(chunk: Chunk) -> tuple[DenseVector, SparseVector]:
-            old = kept.get(chunk.digest)
-            return old if old else (dense[chunk.digest], sparse_document(chunk.embedded_text))
+    def _write_points(self, entries: Sequence[_Entry]) -> list[int]:
+        """Write the points of items, and tell how many texts of each were embedded."""
+        kept = [{} if e.outcome.new else self._index.vectors_of(e.item.uri) for e in entries]
+        missing = [[c for c in e.chunks() if c.digest not in old] for e, old in zip(entries, kept, strict=True)]
+        texts = {c.digest: c.embedded_text for some in missing for c in some}
+        dense = dict(zip(texts, self._embedder.embed_documents(list(texts.values())), strict=True))
+        for entry, old in zip(entries, kept, strict=True):
+            # Asked for as late as can be: a rule that changes meanwhile must not be written over.
+            access = self._access(entry.item.scope)
+            vectors = [old.get(c.digest) or (dense[c.digest], sparse_document(c.embedded_text)) for c in entry.chunks()]
+            self._index.replace_item(entry.item.uri, points_of(entry.item, entry.chunks(), vectors, access))
+        return [len(some) for some in missing]
 
-        points = []
-        for chunk in chunks:
-            meaning, words = vectors(chunk)
-            points.append(
-                IndexPoint(
-                    id=point_id(item.uri, chunk.ordinal),
-                    uri=item.uri,
-                    ordinal=chunk.ordinal,
-                    source=item.source,
-                    kind=item.kind.value,
-                    scope=item.scope,
-                    allowed=allowed,
-                    acl_version=version,
-                    label=item.label,
-                    digest=chunk.digest,
-                    title=item.title,
-                    heading=chunk.heading,
-                    text=chunk.text,
-                    part_uris=chunk.part_uris,
-                    created_at=_seconds(item.created_at),
-                    modified_at=_seconds(item.modified_at),
-                    dense=meaning,
-                    sparse=words,
-                )
-            )
-        self._index.replace_item(item.uri, points)
+    def _derive(self, entries: Sequence[_Entry]) -> list[None]:
+        self._glossary.replace_all({e.item.uri: glossary_entries(e.item) for e in entries})
+        self._supersessions.replace_all({e.item.uri: declared(e.item) for e in entries})
+        return [None] * len(entries)
 
-    def _derive(self, item: Item) -> None:
-        self._glossary.replace(item.uri, glossary_entries(item))
-        self._supersessions.replace(item.uri, declared(item))
+
+class _Entry:
+    """An item on its way in: as it was given, as it is stored, its chunks (made once, when first asked for)."""
+
+    def __init__(self, given: Item, item: Item, embedder: Embedder, chunks: Sequence[Chunk] | None = None) -> None:
+        self.given, self.item, self.outcome = given, item, Upsert()
+        self._embedder, self._chunks = embedder, chunks
+
+    def chunks(self) -> Sequence[Chunk]:
+        if self._chunks is None:
+            self._chunks = chunk_item(self.item, self._embedder.count_tokens, self._embedder.window)
+        return self._chunks
 
 
 def prepare(item: Item) -> Item:
@@ -249,12 +269,3 @@ def _word(outcome: Upsert) -> str:
     if outcome.changed_content:
         return "changed"
     return "moved" if outcome.scope_changed else "restored"
-
-
-def point_id(uri: str, ordinal: int) -> UUID:
-    """The id of a chunk's point: made of names alone, so a repeated write meets itself."""
-    return uuid5(NAMESPACE_URL, f"{uri}#{ordinal}")
-
-
-def _seconds(at: datetime | None) -> int | None:
-    return int(at.timestamp()) if at else None
