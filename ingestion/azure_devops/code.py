@@ -240,7 +240,7 @@ class CodeReader:
         kind = rules.kind_of(path)
         if isinstance(kind, LeftOut):
             return [Skipped(uri, kind)]
-        text = text_in(git.blob(blob, most=rules.max_bytes), path, rules)
+        text = text_in(git.blob(blob, most=rules.max_bytes), path, kind, rules)
         if isinstance(text, Refusal):
             return [Skipped(uri, text.reason)]
         history = history_of(git, path, head, self._org.identities)

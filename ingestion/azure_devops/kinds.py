@@ -161,15 +161,18 @@ class FileRules:
             return LeftOut.TOO_LARGE
         return None if data.strip() else LeftOut.EMPTY
 
-    def written_by_program(self, path: str, text: str) -> bool:
-        """Whether a text was made by a program, as far as its repo does not say the opposite."""
-        return self.attributes.left_out(path) is None and is_generated(text)
+    def may_be_generated(self, path: str) -> bool:
+        """Whether a file's text tells if a program made it: where its repo does not."""
+        return self.attributes.left_out(path) is None
 
 
-def is_generated(text: str) -> bool:
-    """Whether a file says at its top that a program wrote it, or looks like one (lines that nobody writes)."""
-    head = "\n".join(text.splitlines()[:8]).lower()
-    if any(mark in head for mark in _GENERATED_MARKS):
-        return True
+def says_generated(text: str) -> bool:
+    """Whether a file says at its top that a program wrote it."""
+    head = "\n".join(text[:20_000].splitlines()[:8]).lower()
+    return any(mark in head for mark in _GENERATED_MARKS)
+
+
+def looks_packed(text: str) -> bool:
+    """Whether a file has lines that nobody writes."""
     lines = text.splitlines() or [""]
     return max(map(len, lines)) > _LONGEST_LINE and len(text) / len(lines) > 500

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from core.items import TextFormat
 from core.settings import AzureDevOpsSettings
 from core.text.decode import NotText, decode
 from ingestion.azure_devops.catalogue import Repo
+from ingestion.azure_devops.file_item import definition_of
 from ingestion.azure_devops.git import GitRepo
-from ingestion.azure_devops.kinds import FileRules, LeftOut
+from ingestion.azure_devops.kinds import FileKind, FileRules, LeftOut, looks_packed, says_generated
 from ingestion.azure_devops.organization import fingerprint
 from ingestion.azure_devops.path_patterns import Attributes
+from ingestion.azure_devops.texts import page_text
 
 # How files are told; another number reads them all again, so that an index made before is brought up to date.
 _TELLING = 2
@@ -53,7 +56,7 @@ def attribute_files(tree: Mapping[str, str]) -> list[tuple[str, str]]:
     return sorted(found, key=lambda x: (x[0].count("/"), x))[:_MOST_ATTRIBUTE_FILES]
 
 
-def text_in(data: bytes, path: str, rules: FileRules) -> str | Refusal:
+def text_in(data: bytes, path: str, kind: FileKind, rules: FileRules) -> str | Refusal:
     """The text of a file, or why it is left out for what it holds."""
     refused = rules.refused(data)
     if refused is not None:
@@ -63,4 +66,16 @@ def text_in(data: bytes, path: str, rules: FileRules) -> str | Refusal:
         return Refusal(decoded.value.replace("_", " "))
     if not decoded.text.strip():
         return Refusal(LeftOut.EMPTY)
-    return Refusal(LeftOut.GENERATED) if rules.written_by_program(path, decoded.text) else decoded.text
+    if rules.may_be_generated(path) and _is_generated(decoded.text, kind):
+        return Refusal(LeftOut.GENERATED)
+    return decoded.text
+
+
+def _is_generated(text: str, kind: FileKind) -> bool:
+    if says_generated(text):
+        return True
+    if kind.format is TextFormat.MARKDOWN:
+        # A picture in the text makes one long line, and is not read.
+        return looks_packed(page_text(text))
+    # A dashboard or model may come on one line, and is told thing by thing all the same.
+    return looks_packed(text) and definition_of(text, kind.language) is None

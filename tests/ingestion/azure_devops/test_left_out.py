@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -172,6 +173,20 @@ def test_settings_say_what_is_read_and_a_change_of_them_reads_again(tmp_path: Pa
         changed = read(server, store, file_endings=(".ABAP",), exclude_paths=("testdata/",))
         assert set(changed.texts) == {"z.abap", "src/b.py"}
         assert changed.skipped["testdata/a.py"] == "excluded by a setting"
+
+
+def test_a_dashboard_on_one_line_and_a_picture_in_a_page_are_not_taken_for_a_program_s_work(tmp_path: Path) -> None:
+    panels = [{"id": n, "type": "stat", "title": f"Ships {n}", "targets": [{"rawSql": "select 1"}]} for n in range(99)]
+    files = {
+        "board.json": json.dumps({"title": "Quays", "panels": panels}),
+        "data.json": json.dumps([{"id": n, "at": n} for n in range(999)]),
+        "sketch.md": raw((INPUTS / "datauri_image.md").read_bytes()),
+        "app.js": "var a=1;" * 2_000,
+    }
+    with serving(files, tmp_path) as server:
+        found = read(server)
+    assert set(found.texts) == {"board.json", "sketch.md"}
+    assert found.skipped == {"data.json": "generated", "app.js": "generated"}
 
 
 def test_of_a_file_that_is_too_large_only_a_beginning_is_received(tmp_path: Path) -> None:
