@@ -76,7 +76,11 @@ class GitRepo:
             "versionDescriptor.version": sha,
         }
         found = Listing({}, {})
-        for row in rows_of(self._client.get(f"{self._base}/items", params)):
+        rows = rows_of(self._client.get(f"{self._base}/items", params))
+        if not rows:
+            # Even an empty tree has its root: this is an answer without the list, and would mean that all is gone.
+            raise SourceError("the tree came without its root", where=self._base)
+        for row in rows:
             kind = row.get("gitObjectType", "blob")
             if row.get("isFolder") or kind not in ("blob", "commit"):
                 continue
