@@ -57,6 +57,11 @@ class AzureDevOpsSettings(BaseModel):
         description="where no area, repo or wiki names somebody, the project's own ACL decides (worlds say so; the "
         "real service does not)",
     )
+    deny_reaches_down: bool = Field(
+        default=False,
+        description="a deny on a node holds below it too, even where a nearer node allows: safer than what is "
+        "documented, for where the documentation is not trusted",
+    )
     max_requests_per_run: int | None = Field(
         default=None, ge=1, description="a run ends there, and the next goes on; null: no limit"
     )

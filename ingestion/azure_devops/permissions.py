@@ -56,6 +56,10 @@ class Permissions:
             if project.id in roots:
                 self._dump(Namespace.AREA, area_token(roots[project.id].chain), recurse=True)
         self._identities.translate(d for table in self._tables.values() for d in table.descriptors())
+        # Reading by branch is not offered, and what an entry on one would do is not known: a repo is one scope.
+        by_branch = [acl.deny for token, acl in self._tables[Namespace.GIT].by_token.items() if "/refs/" in token]
+        if any(by_branch):
+            self._identities.unknown["deny on a branch"] = sum(map(len, by_branch))
 
     def _dump(self, namespace: Namespace, token: str, *, recurse: bool) -> None:
         table = self._tables[namespace]
@@ -142,6 +146,8 @@ class Permissions:
         # The real service has no way from an object's chain to the project's own ACL; the format of worlds has one.
         if not cut and self._client.settings.project_acl_reaches_objects:
             object_layers = [*object_layers, *project_layers]
+        if self._client.settings.deny_reaches_down:
+            project_layers, object_layers = _reaching_down(project_layers), _reaching_down(object_layers)
         held = frozenset(principals.licence(self._client.organization, level) for level in licences)
         return ScopeAcl(
             (
@@ -162,7 +168,7 @@ class Permissions:
             if any(self._identities.of_identity(d) is None for d in acl.deny):
                 # A deny that names we don't know whom may name anybody: nobody passes by this node or what lies
                 # behind it. (It is counted among the unknown principals.)
-                return layers, True
+                return [] if self._client.settings.deny_reaches_down else layers, True
             if allow or deny:
                 layers.append(Layer(name, allow=allow, deny=deny))
             if not acl.inherit:
@@ -190,6 +196,16 @@ class Permissions:
             label=label or project.label,
             attributes={"project": project.name, "project_id": project.id},
         )
+
+
+def _reaching_down(layers: list[Layer]) -> list[Layer]:
+    """The same chain, in which whom a node denies is denied on every node before it as well."""
+    found: list[Layer] = []
+    denied = frozenset[Principal]()
+    for layer in reversed(layers):
+        denied |= layer.deny
+        found.append(Layer(layer.node, allow=layer.allow, deny=denied))
+    return found[::-1]
 
 
 def _area_chain(area: Area) -> list[tuple[str, str]]:

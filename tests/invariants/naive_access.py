@@ -13,11 +13,13 @@ Data = dict[str, Any]
 
 class NaiveAccess:
     """Answers for one world. `project_reaches`: a project's own list is the last layer of every chain (as worlds
-    define it); otherwise a chain ends with its own nodes (as the real service has it)."""
+    define it); otherwise a chain ends with its own nodes (as the real service has it). `deny_reaches_down`: a deny
+    anywhere on what is left of a chain by its first cut decides, whatever stands nearer."""
 
-    def __init__(self, world: Data, *, project_reaches: bool) -> None:
+    def __init__(self, world: Data, *, project_reaches: bool, deny_reaches_down: bool) -> None:
         self.world = world
         self.project_reaches = project_reaches
+        self.deny_reaches_down = deny_reaches_down
         self._asked: dict[tuple[str, str], bool] = {}
 
     def may_read(self, person: str, project: str, kind: str, key: str) -> bool:
@@ -44,6 +46,8 @@ class NaiveAccess:
         return self._visible(person, home) if said is None else said
 
     def _chain_opens(self, person: str, home: Data, kind: str, key: str) -> bool:
+        if self.deny_reaches_down and self._denied_somewhere(person, home, kind, key):
+            return False
         for node in self._chain(home, kind, key):
             said = self._says(node.get("acl"), person)
             if said is not None:
@@ -51,6 +55,14 @@ class NaiveAccess:
             if not node.get("inherit", True):
                 return False
         return self.project_reaches and self._project_opens(person, home)
+
+    def _denied_somewhere(self, person: str, home: Data, kind: str, key: str) -> bool:
+        for node in self._chain(home, kind, key):
+            if self._says(node.get("acl"), person) is False:
+                return True
+            if not node.get("inherit", True):
+                return False
+        return False
 
     @staticmethod
     def _chain(home: Data, kind: str, key: str) -> list[Data]:

@@ -106,7 +106,9 @@ def _project(chance: Random, slot: Slot, names: list[str]) -> Data:
     whom = _pool(names)
 
     def node(**more: Any) -> Data:
-        made: Data = {"acl": acl(chance, whom)} if chance.random() < 0.6 else {}
+        made: Data = {}
+        if chance.random() < 0.65:
+            made["acl"] = acl(chance, whom, generous=chance.random() < 0.4)
         if chance.random() < 0.2:
             made["inherit"] = False
         return made | more

@@ -113,3 +113,39 @@ def test_a_list_without_entries_or_with_null_for_them_names_nobody() -> None:
     rule = repo_scope(snapshot.scopes).acl
     assert rule.permits(frozenset({user(IRIS), BASIC}))
     assert not rule.permits(frozenset({user(TEO), BASIC}))
+
+
+def test_a_deny_above_holds_below_only_where_the_administrator_says_so() -> None:
+    table = open_table({claims(IRIS): (2, 0), claims(TEO): (2, 0)})
+    above = acl(f"repoV2/{PROJECT}", {claims(IRIS): (0, 2)})
+    table[rf"/_apis/accesscontrollists/{GIT}"] = listed(
+        above, acl(f"repoV2/{PROJECT}/R1", {claims(IRIS): (2, 0), claims(TEO): (2, 0)})
+    )
+    readers = {}
+    for reaches in (False, True):
+        with organization(table, deny_reaches_down=reaches) as connector:
+            rule = repo_scope(connector.access().scopes).acl
+        readers[reaches] = [who for who in (IRIS, TEO) if rule.permits(frozenset({user(who), BASIC}))]
+    assert readers == {False: [IRIS, TEO], True: [TEO]}
+
+
+def test_a_deny_above_of_whom_nobody_knows_shuts_the_nodes_below_where_denies_reach_down() -> None:
+    table = open_table({})
+    above = acl(f"repoV2/{PROJECT}", {"Some.New.Identity;1": (0, 2)})
+    table[rf"/_apis/accesscontrollists/{GIT}"] = listed(above, acl(f"repoV2/{PROJECT}/R1", {claims(IRIS): (2, 0)}))
+    for reaches in (False, True):
+        with organization(table, deny_reaches_down=reaches) as connector:
+            rule = repo_scope(connector.access().scopes).acl
+        assert rule.permits(frozenset({user(IRIS), BASIC})) is not reaches
+
+
+def test_a_deny_on_a_branch_is_counted_since_a_repo_is_one_scope() -> None:
+    table = open_table({})
+    branch = f"repoV2/{PROJECT}/R1/refs/heads/6d00610069006e00"
+    table[rf"/_apis/accesscontrollists/{GIT}"] = listed(
+        acl(f"repoV2/{PROJECT}/R1", {claims(IRIS): (2, 0)}), acl(branch, {claims(IRIS): (0, 2), claims(TEO): (2, 0)})
+    )
+    with organization(table) as connector:
+        snapshot = connector.access()
+    assert snapshot.unknown_principals == {"deny on a branch": 1}
+    assert repo_scope(snapshot.scopes).acl.permits(frozenset({user(IRIS), BASIC}))
