@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,9 @@ from tests.support.postgres import FreshDatabase, PostgresServer
 from tests.support.quick_embedder import QuickEmbedder
 from tests.support.state_dump import Dump, dump
 
+# A flush to a disk takes as long as a whole run of these small stores.
+_IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
 
 class IngestSide:
     """Stores that outlive a process, and the process over them: `reopen` is a new start of it."""
@@ -34,6 +38,7 @@ class IngestSide:
     ) -> None:
         self.sandbox, self.folder = sandbox, folder
         self._dsn = database.ingest_dsn
+        self.urls = (database.ingest_dsn, database.query_dsn)
         self._embedder = embedder or QuickEmbedder()
         self.settings: Settings = world_settings(sandbox, folder)
         self.open()
@@ -102,7 +107,7 @@ def ingest_side(
     sandbox: SandboxServer, postgres: PostgresServer, side: type[IngestSide] = IngestSide
 ) -> Iterator[IngestSide]:
     """An engine's ingestion side on empty stores, which are removed at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="context-engine-side-"))
+    folder = Path(tempfile.mkdtemp(prefix="context-engine-side-", dir=_IN_MEMORY))
     database = postgres.fresh_database()
     made = side(sandbox, database, folder)
     try:
@@ -113,9 +118,9 @@ def ingest_side(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def whole_read(sandbox: SandboxServer, postgres: PostgresServer) -> Dump:
+def whole_read(sandbox: SandboxServer, postgres: PostgresServer, side: type[IngestSide] = IngestSide) -> Dump:
     """What an engine that begins with nothing makes of the sources as they are now."""
-    with ingest_side(sandbox, postgres) as fresh:
+    with ingest_side(sandbox, postgres, side) as fresh:
         problems = fresh.settle(1)
         assert not problems, problems
         return fresh.dump()
