@@ -69,7 +69,7 @@ class AzureDevOpsSettings(BaseModel):
         default=1800, ge=0, description="seconds that a run waits in all for a throttling service; null: no limit"
     )
     reread_closed_pull_requests_days: int = Field(
-        default=30, ge=0, description="how long after closing a pull request's discussion is still watched"
+        default=365, ge=0, description="how long after closing a pull request's discussion is still watched"
     )
 
 

@@ -121,7 +121,7 @@ class PullRequestsReader:
                 for n, row in rows.items()
                 if own["seen"].get(n) != digests[n]
                 or row.get("status") == "active"
-                or (n in ages and _due(ages[n], when(looked.get(n)), now))
+                or (n in ages and _due(ages[n], looked.get(n), now))
             ),
             key=int,
         )
@@ -134,7 +134,7 @@ class PullRequestsReader:
                 changes += guard.run(uri, partial(self._pull_request, repo, int(number), catalogue))
                 own["seen"][number] = digests[number]
                 if number in ages:
-                    looked[number] = now.isoformat()
+                    looked[number] = int(now.timestamp())
             yield self._batch(changes, state)
         # A pull request can't be deleted by itself: a list that lacks it is to be seen twice.
         gone = sorted(set(own["seen"]) - set(rows), key=int)
@@ -211,10 +211,13 @@ class PullRequestsReader:
         return Batch(changes=tuple(changes), checkpoint=copy.deepcopy(state), progress=(state["done"], None))
 
 
-def _due(closed: datetime, looked: datetime | None, now: datetime) -> bool:
-    """Whether a closed pull request is to be looked at again: when a tenth of the time since its closing has passed
-    since the last look. So a late comment is found soon after a closing, and many old ones cost little."""
-    return looked is None or (now - looked) >= (looked - closed) * _AGING
+def _due(closed: datetime, looked: int | None, now: datetime) -> bool:
+    """Whether a closed pull request is to be looked at again: when a tenth of the time from its closing to the last
+    look (seconds since 1970) has passed since. A late comment is found soon after a closing, and old ones cost little.
+    """
+    if looked is None:
+        return True
+    return now.timestamp() - looked >= (looked - closed.timestamp()) * _AGING
 
 
 def _digest(row: Mapping[str, Any], names: str) -> str:

@@ -232,7 +232,7 @@ def test_closed_ones_are_not_all_looked_at_in_every_run(serve: Serve) -> None:
 def test_the_older_a_closing_the_rarer_it_is_looked_at_again(
     looked: timedelta | None, now: timedelta, due: bool
 ) -> None:
-    assert _due(CLOSED, CLOSED + looked if looked is not None else None, CLOSED + now) is due
+    assert _due(CLOSED, int((CLOSED + looked).timestamp()) if looked is not None else None, CLOSED + now) is due
 
 
 def test_a_vote_that_changes_is_read_though_nothing_else_does(serve: Serve) -> None:
