@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
 import pytest
-from pydantic import SecretStr
 
 from core.access import NOBODY
 from core.errors import SourceAuthError, SourceError, SourceThrottledError
 from core.items import ItemKind
-from core.settings import AzureDevOpsSettings
 from fixtures.sandbox.refs import Ref
 from fixtures.sandbox.server import SandboxServer
 from fixtures.sandbox.state_events import apply_event
 from fixtures.sandbox.world_models import Event
-from ingestion.azure_devops.client import AdoClient
 from ingestion.connector import Failure, ItemUpserted
 from tests.ingestion.azure_devops.support import Store, connect, reader_of
 
@@ -41,45 +35,6 @@ def test_a_wait_that_is_longer_than_a_run_ends_the_run(contoso: SandboxServer) -
     assert caught.value.retry_after == 300
     assert waits == []
     connector.close()
-
-
-class _Delaying(BaseHTTPRequestHandler):
-    """Answers at once, and asks for a rest before the next request, as a throttled organization does with a 200."""
-
-    def do_GET(self) -> None:
-        body = b'{"value": [1]}'
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Retry-After", "9")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing is logged."""
-
-
-def test_an_answer_that_was_delayed_is_taken_and_the_next_request_waits() -> None:
-    clock = [0.0]
-    waits: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        waits.append(seconds)
-        clock[0] += seconds
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Delaying) as http:
-        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
-        settings = AzureDevOpsSettings(
-            organization="x", base_url=f"http://127.0.0.1:{http.server_port}", tenant="t", pat=SecretStr("p")
-        )
-        client = AdoClient(settings, sleep=sleep, now=lambda: clock[0])
-        assert client.get("a") == {"value": [1]}
-        assert waits == []
-        assert client.requests == 1
-        client.get("b")
-        assert waits == [9.0]
-        client.close()
-        http.shutdown()
 
 
 def test_a_failing_source_is_tried_a_bounded_number_of_times(contoso: SandboxServer) -> None:

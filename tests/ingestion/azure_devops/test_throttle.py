@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from pydantic import SecretStr
 
 from core.errors import SourceThrottledError
+from core.settings import AzureDevOpsSettings
 from fixtures.sandbox.server import SandboxServer
 from ingestion.azure_devops import work_items
 from ingestion.azure_devops.client import AdoClient
@@ -137,6 +141,45 @@ def test_answers_that_were_delayed_are_taken_and_counted(contoso: SandboxServer)
     assert (client.stats.throttled, client.stats.retries) == (1, 0)
     assert time.slept == [12.0]
     client.close()
+
+
+class _Delaying(BaseHTTPRequestHandler):
+    """Answers at once, and asks for a rest before the next request, as a throttled organization does with a 200."""
+
+    def do_GET(self) -> None:
+        body = b'{"value": [1]}'
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Retry-After", "9")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing is logged."""
+
+
+def test_an_answer_that_was_delayed_is_taken_and_the_next_request_waits() -> None:
+    clock = [0.0]
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        clock[0] += seconds
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Delaying) as http:
+        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
+        settings = AzureDevOpsSettings(
+            organization="x", base_url=f"http://127.0.0.1:{http.server_port}", tenant="t", pat=SecretStr("p")
+        )
+        client = AdoClient(settings, sleep=sleep, now=lambda: clock[0])
+        assert client.get("a") == {"value": [1]}
+        assert waits == []
+        assert client.requests == 1
+        client.get("b")
+        assert waits == [9.0]
+        client.close()
+        http.shutdown()
 
 
 def test_a_run_that_has_used_its_requests_ends_and_the_next_goes_on_from_its_checkpoint(
