@@ -17,6 +17,7 @@ from ingestion.azure_devops.faults import SourceRefusedError
 from ingestion.azure_devops.guard import Guard
 from ingestion.azure_devops.link_feed import changed_ends
 from ingestion.azure_devops.organization import Organization, fingerprint
+from ingestion.azure_devops.page_links import PageLinks
 from ingestion.azure_devops.shapes import insensitive, mapping, when
 from ingestion.azure_devops.work_item_details import comments_of, token_in, updates_of
 from ingestion.azure_devops.work_item_fields import item_of, mentions_in
@@ -31,7 +32,8 @@ _FEED = "_apis/wit/reporting/workitemrevisions"
 class WorkItemsReader:
     """Checkpoint: `token` of the feed of revisions; `links`, that of the feed of links; `names`, a digest for each
     project (renamed areas and labels make no revisions); `again`, the project that is being read again for that, with
-    a feed token of its own; `bin`, what the recycle bin held; `done`, a count for people.
+    a feed token of its own; `bin`, what the recycle bin held; `led` and `heads`, see PageLinks; `done`, a count for
+    people.
     """
 
     name = "work_items"
@@ -40,15 +42,17 @@ class WorkItemsReader:
     def __init__(self, organization: Organization) -> None:
         self._org = organization
         self._long_fields: frozenset[str] | None = None
-        self._pages: dict[tuple[str, str], str | None] = {}
+        self._pages = PageLinks(organization)
 
     def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
         """Yield batches; see `ingestion.connector.Reader`."""
         catalogue = self._org.refresh()
         self._long_fields = None
-        self._pages.clear()
         state: dict[str, Any] = {"token": None, "links": None, "names": {}, "again": None, "bin": None, "done": 0}
+        state |= {"led": {}, "heads": {}}
         state.update(copy.deepcopy(dict(checkpoint or {})))
+        self._pages.begin(state)
+        state["led"] = self._pages.led
         guard = Guard()
         names = _names(catalogue)
         if checkpoint is None:
@@ -71,6 +75,7 @@ class WorkItemsReader:
             changes = self._known(sorted(set(ends) - just_read), catalogue, guard)
             state["links"] = token
             yield self._batch(changes, state)
+        yield from self._led_elsewhere(state, catalogue, guard)
 
     def fetch(self, uris: Sequence[str]) -> Iterator[Change]:
         """Read single work items again; see `ingestion.connector.Reader`."""
@@ -149,6 +154,15 @@ class WorkItemsReader:
             state["again"] = None
             yield self._batch([], state)
 
+    def _led_elsewhere(self, state: dict[str, Any], catalogue: Catalogue, guard: Guard) -> Iterator[Batch]:
+        """Read again the items whose links to wiki pages lead elsewhere since pages came, went or moved."""
+        stale, heads = self._pages.elsewhere(catalogue)
+        for start in range(0, len(stale), BATCH):
+            yield self._batch(self._known(stale[start : start + BATCH], catalogue, guard), state)
+        if heads != state["heads"]:
+            state["heads"] = heads
+            yield self._batch([], state)
+
     def _page(
         self, ids: list[int], state: dict[str, Any], catalogue: Catalogue, guard: Guard, after: dict[str, Any]
     ) -> Iterator[Batch]:
@@ -177,6 +191,7 @@ class WorkItemsReader:
         changes: list[Change] = []
         for number in ids:
             read = partial(self._item, found[number], catalogue) if number in found else partial(self._hole, number)
+            self._pages.forget(number)
             changes += guard.run(uris.work_item(self._org.name, number), read)
         return changes
 
@@ -210,7 +225,7 @@ class WorkItemsReader:
             organization=self._org.settings.organization,
             label_field=self._org.settings.label_field,
             long_fields=self._long(),
-            page_at=self._page_at,
+            page_at=self._pages.of(number),
         )
         return [ItemUpserted(item)]
 
@@ -221,16 +236,6 @@ class WorkItemsReader:
             raise SourceNotFoundError("deleted for good, or not readable", where=f"work item {number}")
         at = when(insensitive(mapping(data)).get("deleteddate"))
         return [ItemDeleted(uris.work_item(self._org.name, number), at)]
-
-    def _page_at(self, wiki_id: str, path: str) -> str | None:
-        """The address of a wiki page that a link names by its path; None where there is none now."""
-        key = (wiki_id, path)
-        wiki = next((w for w in self._org.catalogue.wikis if w.id == wiki_id), None)
-        if key not in self._pages and wiki is not None and not wiki.disabled:
-            place = f"{segment(wiki.project.id)}/_apis/wiki/wikis/{segment(wiki_id)}/pages"
-            found = mapping(self._org.client.get(place, {"path": path}, lenient=True)).get("id")
-            self._pages[key] = uris.wiki_page(self._org.name, wiki_id, int(found)) if found is not None else None
-        return self._pages.get(key)
 
     def _long(self) -> frozenset[str]:
         """Reference names of the fields that hold HTML, custom ones too."""

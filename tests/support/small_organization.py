@@ -20,7 +20,7 @@ def small_organization() -> World:
             item(2, "/Pay/Cards", comments=[stamp("ben") | {"text": "A first word"}, stamp() | {"text": "A second"}]),
             item(3, "/Closed", description="SLA means service level agreement.", tags=["pay", "urgent"]),
             item(4, "/Pay", state="Closed", closed=stamp("ben"), label="Secret"),
-            item(5, links=[{"rel": "pr", "to": "pr:engine/1"}]),
+            item(5, links=[{"rel": "wiki", "to": "wiki:Guide/Start"}, {"rel": "pr", "to": "pr:engine/1"}]),
         ],
         "wikis": {
             "Guide": {
