@@ -81,9 +81,9 @@ def _person(chance: Random, number: int) -> Data:
         "name": f"Person {number}",
         "upn": f"p{number}@random.example",
         "kind": kind,
-        "access_level": chance.choices(("basic", "stakeholder", "none"), (6, 3, 1))[0],
+        "access_level": chance.choices(("basic", "stakeholder", "none"), (8, 3, 1))[0],
     }
-    if chance.random() < 0.08:
+    if chance.random() < 0.06:
         found["left"] = "2026-01-31"
     return found
 
@@ -108,7 +108,7 @@ def _project(chance: Random, slot: Slot, names: list[str]) -> Data:
     def node(**more: Any) -> Data:
         made: Data = {}
         if chance.random() < 0.65:
-            made["acl"] = acl(chance, whom, generous=chance.random() < 0.4)
+            made["acl"] = acl(chance, whom, generous=chance.random() < 0.5)
         if chance.random() < 0.2:
             made["inherit"] = False
         return made | more
@@ -136,9 +136,9 @@ def _project(chance: Random, slot: Slot, names: list[str]) -> Data:
             f"c{n}": {"kind": "code", "repo": f"r{n}b", "path": "/docs", "pages": pages},
         },
     }
-    if chance.random() < 0.9:
+    if chance.random() < 0.95:
         # Without a project rule that lets some people in, nearly every item would be shut to all.
-        found["acl"] = acl(chance, whom, generous=chance.random() < 0.8)
+        found["acl"] = acl(chance, whom, generous=chance.random() < 0.9)
     return found
 
 
