@@ -63,9 +63,16 @@ def serve(
 
 
 @app.command()
-def sync(world: World = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
+def sync(
+    world: World = None,
+    data: Data = None,
+    config: Config = None,
+    full: Annotated[bool, typer.Option("--full", help="Read everything again, not only what changed.")] = False,
+    as_json: Json = False,
+) -> None:
     """Sync every source once: permissions first, then what changed. Exit status 1 where a run is not complete."""
-    raise typer.Exit(commands.sync(commands.Target.of(world=world, data=data, config=config), as_json=as_json))
+    target = commands.Target.of(world=world, data=data, config=config)
+    raise typer.Exit(commands.sync(target, as_json=as_json, full=full))
 
 
 @app.command()

@@ -107,7 +107,7 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         self._on_step("index")
         self.index: Index = build_index(self.settings, self.embedder)
         self._stack.callback(self.index.close)
-        self.connectors: list[Connector] = build_connectors(self.settings)
+        self.connectors: list[Connector] = build_connectors(self.settings, self.clock)
         for connector in self.connectors:
             self._stack.callback(connector.close)
         self.synchronizer: Synchronizer = build_synchronizer(
@@ -135,6 +135,11 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
     def sync(self) -> list[RunReport]:
         """One whole sync: permissions, then content, of every source."""
         return self.synchronizer.sync(self.connectors, between=self.keep_access_fresh)
+
+    def read_anew(self) -> None:
+        """Let the next sync read every source from the beginning, whatever it has seen."""
+        for connector in self.connectors:
+            self.synchronizer.forget_checkpoints(connector)
 
     def sync_access(self) -> list[RunReport]:
         """Permissions and memberships only: what a start needs before it may answer."""

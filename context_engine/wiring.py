@@ -112,8 +112,9 @@ def edge_folder(data: Path) -> Path:
     return data / "qdrant"
 
 
-def build_connectors(settings: Settings) -> list[Connector]:
-    """The connectors that are configured, each with its six admission questions answered."""
+def build_connectors(settings: Settings, clock: Clock | None = None) -> list[Connector]:
+    """The connectors that are configured, each with its six admission questions answered. `clock` says what is long
+    ago at the source; the machine's where none is given."""
     connectors: list[Connector] = []
     if settings.graph is not None:
         from ingestion.teams.connector import TeamsConnector
@@ -122,7 +123,7 @@ def build_connectors(settings: Settings) -> list[Connector]:
     if settings.azure_devops is not None:
         from ingestion.azure_devops.connector import AzureDevOpsConnector
 
-        connectors.append(AzureDevOpsConnector(settings.azure_devops))
+        connectors.append(AzureDevOpsConnector(settings.azure_devops, clock=clock))
     for connector in connectors:
         admit(connector)
     return connectors

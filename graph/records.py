@@ -23,7 +23,7 @@ from graph.epoch import move_epoch
 from graph.reading import ItemRow as ItemRow
 from graph.versions import is_number, order
 from graph.withholding import Withholding
-from graph.writing import lock_items, write_item
+from graph.writing import lock_items, write_chunks, write_item
 
 Chunks = Sequence[Chunk] | Callable[[], Sequence[Chunk]]
 
@@ -176,6 +176,21 @@ class ItemStore(Withholding):
                 return None
             chunks = connection.execute("SELECT * FROM chunks WHERE uri = %s ORDER BY ordinal", [uri]).fetchall()
         return codec.decode(row["body"], ScopeId(row["scope"])), tuple(_chunk(r) for r in chunks)
+
+    def replace_chunks(self, uri: str, chunks: Sequence[Chunk]) -> None:
+        """Cut an item otherwise: the same content in other chunks. Nobody sees it until the index has them."""
+
+        def work(connection: Connection[DictRow]) -> None:
+            lock_items(connection, [uri])
+            changed = connection.execute(
+                "UPDATE items SET chunk_digests = %s, indexed_digest = NULL WHERE uri = %s AND lifecycle <> 'deleted'",
+                [[c.digest for c in chunks], uri],
+            ).rowcount
+            if changed:
+                connection.execute("DELETE FROM chunks WHERE uri = %s", [uri])
+                write_chunks(connection, uri, chunks)
+
+        self._db.retrying(work)
 
     def uris(self, source: Source) -> set[str]:
         """Items of a source that are not deleted, hidden ones too: what its own list is held against."""

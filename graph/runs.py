@@ -123,6 +123,11 @@ class RunStore(FailureStore):
             ).fetchone()
         return dict(row["data"]) if row else None
 
+    def forget_checkpoint(self, source: str, reader: str) -> None:
+        """Let the reader begin anew."""
+        with self._db.connection() as connection:
+            connection.execute("DELETE FROM checkpoints WHERE source = %s AND reader = %s", [source, reader])
+
     def commit_checkpoint(self, source: str, reader: str, data: Mapping[str, Any]) -> None:
         """Everything up to this checkpoint is in the stores."""
         with self._db.connection() as connection:

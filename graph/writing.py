@@ -73,23 +73,8 @@ def write_item(
         connection.execute(_UPSERT, values)
         for statement in _CLEAR:
             connection.execute(statement, [item.uri])
+        write_chunks(connection, item.uri, chunks)
         with connection.cursor() as cursor:
-            cursor.executemany(
-                "INSERT INTO chunks (uri, ordinal, digest, heading, text, embedded_text, part_uris) "
-                "VALUES (%s, %s, %s, %s, %s, %s, %s)",
-                [
-                    (
-                        item.uri,
-                        c.ordinal,
-                        c.digest,
-                        [clean(h) for h in c.heading],
-                        clean(c.text),
-                        clean(c.embedded_text),
-                        list(c.part_uris),
-                    )
-                    for c in chunks
-                ],
-            )
             cursor.executemany(
                 "INSERT INTO item_aliases (uri, ordinal, alias_folded) VALUES (%s, %s, %s)",
                 [(item.uri, n, name) for n, name in enumerate(_alias_names(stored.aliases))],
@@ -102,6 +87,27 @@ def write_item(
                 ],
             )
         write_edges(connection, item.uri, item.contributions)
+
+
+def write_chunks(connection: Connection[DictRow], uri: str, chunks: Sequence[Chunk]) -> None:
+    """Insert the chunks of an item that has none."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO chunks (uri, ordinal, digest, heading, text, embedded_text, part_uris) "
+            "VALUES (%s, %s, %s, %s, %s, %s, %s)",
+            [
+                (
+                    uri,
+                    c.ordinal,
+                    c.digest,
+                    [clean(h) for h in c.heading],
+                    clean(c.text),
+                    clean(c.embedded_text),
+                    list(c.part_uris),
+                )
+                for c in chunks
+            ],
+        )
 
 
 def _alias_names(aliases: Sequence[str]) -> list[str]:

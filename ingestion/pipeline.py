@@ -16,7 +16,7 @@ from core.access import WITHHELD, ScopeId
 from core.embedding.port import Embedder
 from core.errors import ContextEngineError
 from core.index.port import IndexWriter
-from core.items import Chunk, Item, TextFormat
+from core.items import Chunk, Item, PersonRef, Source, TextFormat
 from core.principals import Principal
 from core.text.chunk import chunk_item
 from core.text.clean import clean_text
@@ -166,6 +166,20 @@ class Pipeline:
             self._items.record_all_indexed({e.item.uri: e.item.digest for e in written})
             tally.add("repaired", len(written))
 
+    def cut_anew(self, source: Source) -> int:
+        """Cut what the record holds of a source as it is cut now, after an upgrade; return how many items changed.
+        They are not shown until `repair` has indexed them. Unchanged chunks keep their vectors."""
+        changed = 0
+        for uri in sorted(self._items.uris(source)):
+            body = self._items.body(uri)
+            if body is None:
+                continue
+            chunks = chunk_item(body[0], self._embedder.count_tokens, self._embedder.window)
+            if [c.digest for c in chunks] != [c.digest for c in body[1]]:
+                self._items.replace_chunks(uri, chunks)
+                changed += 1
+        return changed
+
     def flush(self) -> None:
         """Make the index survive a power cut; called before a checkpoint is committed."""
         self._index.flush()
@@ -225,18 +239,30 @@ def prepare(item: Item) -> Item:
     return replace(
         item,
         title=redact(clean_text(item.title)),
+        author=_person(item.author),
+        owner=_person(item.owner),
+        container=clean_text(item.container),
         parts=tuple(
             replace(
                 part,
                 text=redact(clean_text(part.text)),
                 heading=tuple(clean_text(h) for h in part.heading),
+                author=_person(part.author),
             )
             for part in item.parts
         ),
         aliases=tuple(clean_text(a) for a in item.aliases),
         replaced_by=tuple(clean_text(r) for r in item.replaced_by),
-        contributions=tuple(replace(c, note=redact(clean_text(c.note))) for c in item.contributions),
+        contributions=tuple(
+            replace(c, note=redact(clean_text(c.note)), person=PersonRef(clean_text(c.person.name), c.person.principal))
+            for c in item.contributions
+        ),
+        attributes={key: clean_text(value) for key, value in item.attributes.items()},
     )
+
+
+def _person(ref: PersonRef | None) -> PersonRef | None:
+    return PersonRef(clean_text(ref.name), ref.principal) if ref is not None else None
 
 
 def glossary_entries(item: Item) -> list[GlossaryEntry]:

@@ -15,6 +15,8 @@ from typing import Any
 from core.clock import Clock, SystemClock
 from core.errors import SourceError, SourceGoneError
 from core.index.port import IndexWriter
+from core.items import Source
+from core.text.chunk import CHUNKING
 from graph.directory import DirectoryStore
 from graph.inventory import Inventory
 from graph.records import ItemStore
@@ -27,6 +29,8 @@ from ingestion.pipeline import Pipeline, Tally
 from ingestion.reconcile import Reconciler
 
 ACCESS = "access"
+# Under which name it is kept how the record's texts were cut.
+_CHUNKS = "chunks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +113,26 @@ class Synchronizer:
         return reports
 
     def repair(self) -> None:
-        """Finish what a kill left half-done, and index again what a lost index no longer holds."""
+        """Finish what a kill left half-done, cut anew what an older version of ours cut, and index again what a lost
+        index no longer holds."""
         self.write_access()
+        self._cut_anew()
         self._pipeline.repair(at=self._now(), tally=Tally())
         self._pipeline.flush()
+
+    def _cut_anew(self) -> None:
+        """Once after an upgrade that cuts texts otherwise; killed half-way, it begins again and skips what is done."""
+        for source in Source:
+            done = self._runs.checkpoint(_CHUNKS, source.value)
+            if done is None or done.get("chunking") != CHUNKING:
+                self._pipeline.cut_anew(source)
+                self._runs.commit_checkpoint(_CHUNKS, source.value, {"chunking": CHUNKING})
+
+    def forget_checkpoints(self, connector: Connector) -> None:
+        """Let the next run of each reader of a connector read everything from the beginning. Nothing is deleted or
+        embedded for that: what is unchanged stays as it is."""
+        for reader in connector.readers():
+            self._runs.forget_checkpoint(connector.name, reader.name)
 
     def sync_access(self, connector: Connector) -> RunReport:
         """Read who may read what, obey it at once, then bring the index's payloads up to it."""

@@ -21,8 +21,8 @@ from graph.migrate import migrate as run_migrations
 from ingestion.sync import RunReport
 
 
-def sync(target: Target, *, as_json: bool) -> int:
-    """Sync once; 1 where a run is not complete."""
+def sync(target: Target, *, as_json: bool, full: bool = False) -> int:
+    """Sync once, with `full` from the beginning; 1 where a run is not complete."""
     if target.running() is not None:
         raise ConfigError(
             "an engine is serving from this data folder and syncs by itself",
@@ -30,6 +30,8 @@ def sync(target: Target, *, as_json: bool) -> int:
             mend="Stop it to sync by hand",
         )
     with Screen(quiet=as_json) as screen, target.open(on_progress=screen.progress, on_step=screen.step) as engine:
+        if full:
+            engine.read_anew()
         reports = engine.sync()
     if as_json:
         print(json.dumps({"runs": [report_json(r) for r in reports]}))

@@ -19,6 +19,9 @@ from core.text.split import split_block, split_text
 
 CountTokens = Callable[[str], int]
 
+# Raise it with every change that cuts the same item otherwise: what the record holds is then cut anew.
+CHUNKING = 2
+
 
 @dataclass(frozen=True, slots=True)
 class _Piece:

@@ -251,3 +251,32 @@ def test_whole_lists_are_compared_now_and_then_and_sooner_where_something_is_mis
         assert (side.source.listed, side.life(B)) == (3, "deleted")
         side.sync()
         assert side.source.listed == 3
+
+
+def test_what_an_older_version_cut_otherwise_is_cut_anew_and_keeps_the_vectors_of_what_is_the_same(
+    side: ScriptedSide,
+) -> None:
+    side.source.items = {A: "Apples.", B: " ".join(f"Word {n}." for n in range(90))}
+    side.sync()
+    cut = side.items.body(B)
+    assert cut is not None
+    assert len(cut[1]) > 1
+    # As if an older version had made one chunk of it.
+    side.items.replace_chunks(B, cut[1][:1])
+    side.runs.commit_checkpoint("chunks", "wikis", {"chunking": 1})
+    embedded = side.embedder.texts
+    assert side.sync().state == "complete"
+    again = side.items.body(B)
+    assert again is not None
+    assert again[1] == cut[1]
+    assert side.embedder.texts == embedded
+    assert len([p for p in side.index.writer.inventory(Source.WIKIS) if p.uri == B]) == len(cut[1])
+
+
+def test_a_read_from_the_beginning_can_be_asked_for_and_embeds_nothing_again(side: ScriptedSide) -> None:
+    side.sync()
+    side.source.items[A] = "Apricots."
+    side.runs.commit_checkpoint("scripted", "wikis", {"given": dict(side.source.items)})
+    assert side.sync().counts.get("changed") is None
+    side.synchronizer.forget_checkpoints(side.connector)
+    assert side.sync().counts == {"seen": 3, "changed": 1, "unchanged": 2, "embedded": 1}
