@@ -7,8 +7,8 @@ from core.principals import parse
 from ingestion.pipeline import prepare
 from tests.graph.support import item
 
-HIDDEN = "Be\u200brth\U000e0041 7"
-IRIS = PersonRef("I\u200bris\u202e", parse("user:t/iris"))
+HIDDEN = "Be\U000e0041rth 7\u202e"
+IRIS = PersonRef("I\U000e0041ris\u202e", parse("user:t/iris"))
 
 
 def test_names_containers_and_attributes_are_cleaned_like_texts() -> None:
