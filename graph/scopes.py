@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from psycopg import Connection
 from psycopg.rows import DictRow
@@ -207,16 +207,17 @@ class ScopeStore:
         unresolved = unresolved_in(connection)
         # Whoever passes a rule is named by its `allowed`, so no other scope can be readable or match in the index.
         rows = connection.execute(
-            "SELECT id, origin, acl, acl_digest, allowed, indexed_allowed, denied FROM scopes "
+            "SELECT id, origin, acl_digest, allowed, indexed_allowed, denied FROM scopes "
             "WHERE allowed && %(mine)s::text[] OR indexed_allowed && %(mine)s::text[]",
             {"mine": sorted(mine)},
         ).fetchall()
         readable: list[ScopeId] = []
         blocked: list[ScopeId] = []
         matching = set[str]()
+        rules = self._known_rules(connection, {row["acl_digest"] for row in rows})
         for row in rows:
             matching.update(mine.intersection(row["allowed"]), mine.intersection(row["indexed_allowed"]))
-            acl = self._rule(row["acl_digest"], row["acl"])
+            acl = rules[row["acl_digest"]]
             shut = bars(row, acl, mine, moment=moment, unresolved=unresolved)
             (blocked if shut else readable).append(ScopeId(row["id"]))
         return issue_trim(
@@ -227,10 +228,20 @@ class ScopeStore:
             epoch=moment.epoch,
         )
 
-    def _rule(self, digest: str, acl: Any) -> ScopeAcl:
-        known = self._rules.get(digest)
-        if known is None:
+    def _known_rules(self, connection: Connection[DictRow], digests: set[str]) -> dict[str, ScopeAcl]:
+        """Rules by digest; only those that were never met before are fetched and read."""
+        with self._lock:
             if len(self._rules) >= _CACHED_RULES:
                 self._rules = {}
-            known = self._rules[digest] = ScopeAcl.from_json(acl)
+            known = dict(self._rules)
+        unknown = digests - known.keys()
+        if unknown:
+            rows = connection.execute(
+                "SELECT DISTINCT ON (acl_digest) acl_digest, acl FROM scopes WHERE acl_digest = ANY(%s)",
+                [sorted(unknown)],
+            ).fetchall()
+            met = {row["acl_digest"]: ScopeAcl.from_json(row["acl"]) for row in rows}
+            known |= met
+            with self._lock:
+                self._rules |= met
         return known
