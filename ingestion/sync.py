@@ -151,7 +151,7 @@ class Synchronizer:
         for kind, n in snapshot.unknown_principals.items():
             tally.add(f"unknown_principal_kind:{kind}", n)
         self.write_access()
-        unread = [c.principal for c in snapshot.containers if c.members is None]
+        unread = [c.principal for c in snapshot.containers if c.half_known]
         tally.add("unread_containers", len(unread))
         if snapshot.complete:
             self._scopes.touch(snapshot.source, at)
