@@ -9,6 +9,8 @@ many deaths there are.
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from collections.abc import Iterator
 from random import Random
 
@@ -23,7 +25,9 @@ from tests.support.small_organization import small_organization
 from tests.support.state_dump import Dump, differences, shown_in_pieces
 
 KILLS = int(os.environ.get("TEST_KILLS", "160"))
-PER_ROUND = 10
+FIRST, LATER = max(1, KILLS // 20), max(1, KILLS // 40)
+_REQUEST = re.compile(r"^(before|after) (GET|POST|OPTIONS)\b")
+_OF_DELETIONS = ("after tombstone", "before record_removed", "after miss", "before record_withheld")
 
 
 @pytest.fixture(scope="module")
@@ -34,54 +38,78 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]
 
 
 @pytest.fixture(scope="module")
-def whole(sandbox: SandboxServer, postgres: PostgresServer) -> Dump:
-    """What an undisturbed first run makes."""
+def undisturbed(sandbox: SandboxServer, postgres: PostgresServer) -> tuple[Dump, Counter[str]]:
+    """What a first run makes that nobody disturbs, and the steps that it takes."""
     sandbox.state.reset()
-    return whole_read(sandbox, postgres)
-
-
-def die_often(side: MortalSide, chance: Random, most: int, times: int) -> list[str]:
-    """Let the process die up to so many times in a row while it syncs; where."""
-    deaths: list[str] = []
-    for _ in range(times):
-        # Some die early, since that is where a run repairs what the last one left.
-        where = side.die(chance.randint(1, chance.choice((most // 8, most // 2, most))), side.sync)
-        if where is not None:
-            deaths.append(where)
-            broken = shown_in_pieces(side.database, side.index)
-            assert not broken, f"after a death {where}: {broken}"
-    return deaths
-
-
-@pytest.mark.parametrize("seed", range(KILLS // 2 // PER_ROUND))
-def test_a_first_run_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
-    seed: int, sandbox: SandboxServer, whole: Dump, postgres: PostgresServer
-) -> None:
-    sandbox.state.reset()
-    chance = Random(seed)
     with ingest_side(sandbox, postgres, MortalSide) as side:
         assert isinstance(side, MortalSide)
-        deaths = die_often(side, chance, 1400, PER_ROUND)
-        problems = [*side.settle(), *differences(side.dump(), whole)]
-        assert not problems, (deaths, problems)
+        assert not side.settle(1)
+        return side.dump(), side.fate.seen
 
 
-@pytest.mark.parametrize("seed", range(max(1, KILLS // 2 // (3 * PER_ROUND))))
-def test_later_runs_that_are_killed_again_and_again_end_as_a_whole_read(
-    seed: int, sandbox: SandboxServer, postgres: PostgresServer
+def whole_for_readers(side: MortalSide, where: str) -> None:
+    """After a death nobody may be shown an item of which the index holds another state."""
+    broken = shown_in_pieces(side.database, side.index)
+    assert not broken, f"after a death {where}: {broken}"
+
+
+def drawn(steps: Counter[str], seed: int, rounds: int) -> list[str]:
+    """This round's share of all the steps that the stores are written and read by: every one is in some round."""
+    names = sorted(name for name in steps if not _REQUEST.search(name))
+    Random(rounds).shuffle(names)
+    return names[seed::rounds]
+
+
+@pytest.mark.parametrize("seed", range(FIRST))
+def test_a_first_run_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
+    seed: int, sandbox: SandboxServer, undisturbed: tuple[Dump, Counter[str]], postgres: PostgresServer
 ) -> None:
     sandbox.state.reset()
-    chance = Random(1000 + seed)
-    done: list[str] = []
+    whole, steps = undisturbed
+    chance, names = Random(seed), drawn(undisturbed[1], seed, FIRST)
+    while names:
+        deaths: list[str] = []
+        with ingest_side(sandbox, postgres, MortalSide) as side:
+            assert isinstance(side, MortalSide)
+            while names:
+                name = names.pop()
+                some = chance.random() < 0.3
+                where = side.die(after=chance.randint(1, sum(steps.values()) // 2)) if some else None
+                where = where or side.die(at=name, nth=chance.randint(1, min(3, steps[name])))
+                if where is None:
+                    break
+                deaths.append(where)
+                whole_for_readers(side, where)
+            problems = [*side.settle(), *differences(side.dump(), whole)]
+            assert not problems, (deaths, problems)
+
+
+@pytest.mark.parametrize("seed", range(LATER))
+def test_later_runs_that_are_killed_again_and_again_end_as_a_whole_read(
+    seed: int, sandbox: SandboxServer, undisturbed: tuple[Dump, Counter[str]], postgres: PostgresServer
+) -> None:
+    sandbox.state.reset()
+    chance, done = Random(1000 + seed), list[str]()
     with ingest_side(sandbox, postgres, MortalSide) as side:
         assert isinstance(side, MortalSide)
         side.sync()
-        for _ in range(3):
-            for _ in range(6):
-                done.append(change(sandbox.state, chance.randrange(10**6)))
-            done += die_often(side, chance, 500, PER_ROUND)
+        for name in [*drawn(undisturbed[1], seed, LATER), *_OF_DELETIONS]:
+            done += [change(sandbox.state, chance.randrange(10**6)) for _ in range(chance.choice((1, 2, 3)))]
+            for where in (side.die(at=name), side.die(after=chance.randint(1, 400))):
+                if where is not None:
+                    done.append(where)
+                    whole_for_readers(side, where)
         problems = [*side.settle(), *differences(side.dump(), whole_read(sandbox, postgres))]
         assert not problems, (done, problems)
+
+
+class AccessOnly(MortalSide):
+    """A process that reads permissions and nothing else."""
+
+    def work(self) -> None:
+        """Permissions of every source."""
+        for connector in self.connectors:
+            self.synchronizer.sync_access(connector)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -91,12 +119,15 @@ def test_an_exchange_of_permissions_that_is_killed_is_made_good_by_the_next(
     sandbox.state.reset()
     chance = Random(2000 + seed)
     kinds = ("acl", "member", "licence", "visibility")
-    with ingest_side(sandbox, postgres, MortalSide) as side:
-        assert isinstance(side, MortalSide)
+    with ingest_side(sandbox, postgres, AccessOnly) as side:
+        assert isinstance(side, AccessOnly)
         side.sync()
-        for _ in range(PER_ROUND // 2):
+        side.fate.seen.clear()
+        side.work()
+        steps = Counter(side.fate.seen)
+        for name in chance.sample(sorted(steps), 8):
             for _ in range(4):
                 change(sandbox.state, chance.randrange(10**6), kinds)
-            side.die(chance.randint(1, 150), lambda: [side.synchronizer.sync_access(c) for c in side.connectors])
+            side.die(at=name, nth=chance.randint(1, steps[name]))
         problems = [*side.settle(1), *differences(side.dump(), whole_read(sandbox, postgres))]
         assert not problems, problems

@@ -30,7 +30,8 @@ class Chance:
         return self.random.choice(rows)
 
     def happen(self, **what: Any) -> str:
-        minutes = self.random.choice((0, 1, 30))
+        # What comes back does so later than it went: the two are told apart by their times alone.
+        minutes = self.random.choice((1, 1, 30) if "restore" in what else (0, 1, 30))
         past = int((self.state.now - self.state.first.now).total_seconds() // 60)
         data = {"id": f"e{len(self.state.journal)}", "after": f"{past + minutes}m", **what}
         apply_event(self.state, Event.model_validate(data))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 from psycopg import Connection
@@ -21,26 +24,50 @@ from tests.support.ingest_side import IngestSide
 from tests.support.postgres import FreshDatabase
 from tests.support.quick_embedder import QuickEmbedder
 
+_IDS: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{40}|\d+|(?<=Memberships/)[^/]+")
+
 
 class Killed(BaseException):
     """The process ends here: nothing after this step happened."""
 
 
 class Fate:
-    """Counts steps, and ends the process at the one that was chosen (`left` None: never)."""
+    """Knows every step by name, and ends the process at the one that was chosen.
+
+    `left`: after so many steps; `name` and `nth`: at the n-th step of that name. `seen` counts the steps so far.
+    """
 
     def __init__(self) -> None:
         self.left: int | None = None
-        self.steps = 0
+        self.name: str | None = None
+        self.nth = 0
+        self.seen: Counter[str] = Counter()
 
-    def step(self, where: str) -> None:
+    def step(self, name: str) -> None:
         """One more step; raises Killed where it is the last."""
-        self.steps += 1
+        self.seen[name] += 1
         if self.left is not None:
             self.left -= 1
-            if self.left <= 0:
-                self.left = None
-                raise Killed(where)
+        if name == self.name:
+            self.nth -= 1
+        if self.left == 0 or (self.name is not None and self.nth == 0):
+            self.spare()
+            raise Killed(name)
+
+    def spare(self) -> None:
+        """Let the process live."""
+        self.left, self.name, self.nth = None, None, 0
+
+
+def _deed() -> str:
+    """Which of our functions is at work in the record or the index: the name that its steps go by."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None:
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        if ("/graph/" in file and "/graph/db.py" not in file and name != "work") or "/ingestion/" in file:
+            return name
+        frame = frame.f_back
+    return "nobody"
 
 
 class _MortalDatabase(Database):
@@ -50,11 +77,12 @@ class _MortalDatabase(Database):
 
     @contextmanager
     def connection(self) -> Iterator[Connection[DictRow]]:
-        self.fate.step("before a transaction")
+        deed = _deed()
+        self.fate.step(f"before {deed}")
         with super().connection() as connection:
             yield connection
-            self.fate.step("before a commit")
-        self.fate.step("after a commit")
+            self.fate.step(f"before {deed} is committed")
+        self.fate.step(f"after {deed}")
 
 
 class _MortalClient(AdoClient):
@@ -63,9 +91,10 @@ class _MortalClient(AdoClient):
     fate: Fate
 
     def exchange(self, method: str, url: str, **more: Any) -> httpx.Response | None:
-        self.fate.step(f"before {method} {url}")
+        place = _IDS.sub("…", url.partition("?")[0].partition("/_apis/")[2])
+        self.fate.step(f"before {method} {place}")
         answer = super().exchange(method, url, **more)
-        self.fate.step(f"after {method} {url}")
+        self.fate.step(f"after {method} {place}")
         return answer
 
 
@@ -91,9 +120,10 @@ class _MortalShard:
             return found
 
         def call(*given: Any) -> Any:
-            self._fate.step(f"before the index's {name}")
+            deed = _deed()
+            self._fate.step(f"before the index's {name} of {deed}")
             answer = found(*given)
-            self._fate.step(f"after the index's {name}")
+            self._fate.step(f"after the index's {name} of {deed}")
             return answer
 
         return call
@@ -140,15 +170,19 @@ class MortalSide(IngestSide):
         self.connectors = self.make_connectors()
         self.synchronizer = build_synchronizer(self.settings, self.database, self.make_index(), self.embedder)
 
-    def die(self, after: int, work: Callable[[], Any]) -> str | None:
-        """Work until the step of that number, then begin a new process; where it died, None where it came to its
-        end before."""
-        self.fate.left = after
+    def die(self, *, after: int | None = None, at: str | None = None, nth: int = 1) -> str | None:
+        """Work until so many steps are done, or until the n-th step of that name, then begin a new process; where it
+        died, None where it came to its end before."""
+        self.fate.left, self.fate.name, self.fate.nth = after, at, nth
         try:
-            work()
+            self.work()
         except Killed as e:
             self.restart()
             return str(e)
         finally:
-            self.fate.left = None
+            self.fate.spare()
         return None
+
+    def work(self) -> None:
+        """What the process does with its life."""
+        self.sync()
