@@ -36,8 +36,19 @@ class Applier:
         self._items = items
         self._runs = runs
 
-    def apply(self, reader: Reader, changes: Iterable[Change], at: datetime, tally: Tally, seen: set[str]) -> None:
+    def apply(
+        self,
+        reader: Reader,
+        changes: Iterable[Change],
+        at: datetime,
+        tally: Tally,
+        seen: set[str],
+        *,
+        run_at: datetime | None = None,
+    ) -> None:
         """Take `changes` in; `at` is our time at which the source showed them, `seen` collects what is there.
+
+        `run_at` is when the run began (None: at `at`): what is missing twice in one run is missed once.
 
         Raises StoreUnavailableError; whatever is an item's own fault is recorded and counted.
         """
@@ -58,7 +69,7 @@ class Applier:
                     )
                     read.append(uri)
                 case ItemMissing(uri):
-                    self.miss([uri], at, tally)
+                    self.miss([uri], run_at or at, tally)
                 case Failure(uri, reason, hide):
                     seen.add(uri)
                     if hide:

@@ -178,12 +178,12 @@ class Synchronizer:
         try:
             self._applier.retry(reader, at, tally, seen)
             try:
-                self._read(connector, reader, checkpoint, tally, seen, between)
+                self._read(connector, reader, checkpoint, tally, seen, between, at)
             except SourceGoneError:
                 tally.add("resynced")
                 full = True
                 seen.clear()
-                self._read(connector, reader, None, tally, seen, between)
+                self._read(connector, reader, None, tally, seen, between, at)
             self._reconciler.reconcile(connector.name, reader, at, tally, seen if full else None)
         except SourceError as e:
             return self._end(run, connector.name, reader.name, "failed", tally, str(e))
@@ -206,9 +206,10 @@ class Synchronizer:
         tally: Tally,
         seen: set[str],
         between: Callable[[], None],
+        run_at: datetime,
     ) -> None:
         for batch in reader.read(checkpoint):
-            self._applier.apply(reader, batch.changes, self._now(), tally, seen)
+            self._applier.apply(reader, batch.changes, self._now(), tally, seen, run_at=run_at)
             self._pipeline.flush()
             self._runs.commit_checkpoint(connector.name, reader.name, batch.checkpoint)
             self._on_progress(Progress(connector.name, reader.name, *batch.progress))

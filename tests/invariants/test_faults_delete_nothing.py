@@ -3,8 +3,8 @@
 Random faults meet random requests during a sync: refusals, failures, time-outs, answers cut in half, sign-in pages,
 lists that come empty. Then nothing that the source still has is deleted, nobody is shown what neither the time before
 nor an undisturbed read shows them, and once the faults are over the stores settle to what an undisturbed read makes.
-(A list of members or of permissions that comes empty and says that it is whole can't be told from the truth: that lie
-is told of content only.) TEST_FAULT_ROUNDS sets how often.
+(An answer that is short and says that it is whole can't be told from the truth. That lie is told of the lists of what
+there is: work items, pages, files, pull requests.) TEST_FAULT_ROUNDS sets how often.
 """
 
 from __future__ import annotations
