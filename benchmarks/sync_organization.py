@@ -161,8 +161,10 @@ def measure(scale: float, seed: int, data: Path, *, cheap_vectors: bool = False)
 def checkpoint_sizes(engine: EmbeddedEngine) -> dict[str, int]:
     """Bytes of each reader's checkpoint, as it is rewritten with each batch."""
     with engine.database.connection() as connection:
-        rows = connection.execute("SELECT reader, octet_length(data::text) AS bytes FROM checkpoints ORDER BY reader")
-        return {row["reader"]: row["bytes"] for row in rows.fetchall()}
+        rows = connection.execute(
+            "SELECT source || '/' || reader AS name, octet_length(data::text) AS bytes FROM checkpoints ORDER BY name"
+        )
+        return {row["name"]: row["bytes"] for row in rows.fetchall()}
 
 
 def show(result: dict[str, Any]) -> None:
