@@ -104,10 +104,11 @@ class Synchronizer:
                     reports.append(self._blocked(connector, reader, unread[connector.name]))
                     continue
                 between()
-                report = self.sync_reader(connector, reader, between=between)
-                if report.checks.get("passed") is False:
+                looked_at = self._now()
+                report = self.sync_reader(connector, reader, between=between, looked_at=looked_at)
+                if report.state == "failed" and report.checks.get("passed") is False:
                     self.repair()
-                    report = self.sync_reader(connector, reader, between=between)
+                    report = self.sync_reader(connector, reader, between=between, looked_at=looked_at)
                 reports.append(report)
         between()
         return reports
@@ -166,11 +167,19 @@ class Synchronizer:
             self._scopes.mark_indexed(scope_id, version)
 
     def sync_reader(
-        self, connector: Connector, reader: Reader, *, between: Callable[[], None] = lambda: None
+        self,
+        connector: Connector,
+        reader: Reader,
+        *,
+        between: Callable[[], None] = lambda: None,
+        looked_at: datetime | None = None,
     ) -> RunReport:
-        """Run one reader from its checkpoint to the end of what the source has, and let it pass the gate."""
+        """Run one reader from its checkpoint to the end of what the source has, and let it pass the gate.
+
+        Runs with the same `looked_at` are one look at the source: what both of them miss was missed once.
+        """
         run = self._runs.start(connector.name, reader.name, reader.source)
-        at = self._now()
+        at = looked_at or self._now()
         tally = Tally()
         checkpoint = self._runs.checkpoint(connector.name, reader.name)
         full = checkpoint is None

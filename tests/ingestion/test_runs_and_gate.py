@@ -280,3 +280,14 @@ def test_a_read_from_the_beginning_can_be_asked_for_and_embeds_nothing_again(sid
     assert side.sync().counts.get("changed") is None
     side.synchronizer.forget_checkpoints(side.connector)
     assert side.sync().counts == {"seen": 3, "changed": 1, "unchanged": 2, "embedded": 1}
+
+
+def test_a_run_that_is_repeated_for_the_gate_s_sake_is_no_second_look(side: ScriptedSide) -> None:
+    side.sync()
+    del side.source.items[B]
+    side.index.writer.delete_items([A])
+    # Time goes on between the two runs.
+    report = side.sync(between=lambda: side.clock.move_to(side.clock.now() + timedelta(seconds=1)))
+    assert report.state == "complete"
+    assert len([r for r in side.runs.recent(9) if r.reader == "wikis"]) == 3
+    assert side.life(B) == "hidden"
