@@ -95,7 +95,9 @@ def test_unchanged_threads_that_a_delta_brings_again_are_neither_written_nor_emb
     live.server.faults.expire_delta_links()
     counts = stores.sync(live.connector)["teams"].counts
     assert counts["unchanged"] == 3
-    assert counts.get("new", 0) == counts.get("changed", 0) == counts.get("embedded", 0) == counts.get("deleted", 0) == 0
+    assert (
+        counts.get("new", 0) == counts.get("changed", 0) == counts.get("embedded", 0) == counts.get("deleted", 0) == 0
+    )
     assert stores.items.visible(stores.trim(live.principal("teo")), list(before)) == times
 
 
