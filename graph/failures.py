@@ -67,10 +67,6 @@ class FailureStore:
         times: int = _GROWTH ** min(attempts - 2, 20)
         return min(self._retry_after * times, LONGEST_WAIT)
 
-    def clear_failure(self, uri: str) -> None:
-        """The item was read, or is gone."""
-        self.clear_failures([uri])
-
     def clear_failures(self, uris: Collection[str]) -> None:
         """These items were read, or are gone."""
         with self._db.connection() as connection:

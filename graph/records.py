@@ -77,11 +77,6 @@ class ItemStore(Withholding):
         row = self._one("SELECT digest, scope FROM items WHERE uri = %s AND lifecycle <> 'deleted'", uri)
         return (row["digest"], ScopeId(row["scope"])) if row else None
 
-    def is_current(self, uri: str, digest: str) -> bool:
-        """Whether the record holds exactly this content of the item."""
-        known = self.digest_of(uri)
-        return known is not None and known[0] == digest
-
     def tombstone(
         self,
         uris: Collection[str],

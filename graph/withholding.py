@@ -51,20 +51,6 @@ class Withholding(ItemReader):
 
         return self._db.retrying(work)
 
-    def unhide(self, uri: str) -> None:
-        """Show a hidden item again, as soon as the index has it back in its place."""
-
-        def work(connection: Connection[DictRow]) -> None:
-            changed = connection.execute(
-                "UPDATE items SET lifecycle = 'live', reason = NULL, noticed_at = NULL, misses = 0, missed_at = NULL "
-                "WHERE uri = %s AND lifecycle = 'hidden'",
-                [uri],
-            ).rowcount
-            if changed:
-                move_epoch(connection)
-
-        self._db.retrying(work)
-
     def miss(self, uris: Collection[str], *, reason: str, run_at: datetime) -> Missed:
         """A whole list of their source, read by the run that began at `run_at`, lacks these items: hide them.
 

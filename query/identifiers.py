@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -81,11 +80,3 @@ def names_in(question: str) -> tuple[Name, ...]:
             found.append((match.start(), Name(kind, match.group(0).strip(), value)))
     ordered = [name for _, name in sorted(found, key=lambda x: x[0])]
     return tuple(dict.fromkeys(ordered))
-
-
-def without_names(question: str, kinds: Iterable[NameKind]) -> str:
-    """Return `question` with names of `kinds` taken out."""
-    for name in names_in(question):
-        if name.kind in set(kinds):
-            question = question.replace(name.text, " ")
-    return question

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -24,8 +24,6 @@ from core.settings import IssuerSettings
 MAX_TOKEN_BYTES = 16 * 1024
 LEEWAY_SECONDS = 60
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-KeyClient = Callable[[IssuerSettings], PyJWKClient]
 
 
 class TokenVerifier:

@@ -17,7 +17,6 @@ from ingestion.sync import Progress
 
 DEMO_WORLD = Path(__file__).resolve().parents[2] / "fixtures" / "worlds" / "contoso"
 DATA_ROOT = Path("data")
-WORLD_VARIABLE = f"{PREFIX}WORLD"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,6 @@ _PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Blob:
-    """A file of a tree."""
-
-    path: str
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
 class Listing:
     """A tree: path to blob id of every file, and path to word (`symlink`, `submodule`) of what only looks like one.
 

@@ -72,7 +72,7 @@ def test_a_failed_item_is_remembered_until_it_was_read(runs: RunStore) -> None:
     [failure] = runs.failures("wikis")
     assert (failure.uri, failure.reason, failure.first_at, failure.attempts) == ("ctx://a", "500", NOW, 2)
     assert [f.reason for f in runs.failures()] == ["500", "odd  file"]
-    runs.clear_failure("ctx://a")
+    runs.clear_failures(["ctx://a"])
     assert runs.failures("wikis") == []
 
 
