@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.access import ScopeId
+from core.access import WITHHELD, ScopeId
 from core.errors import ConfigError, InvariantError, StoreUnavailableError
 from core.index.edge import EdgeIndex
 from core.index.port import IndexReader, IndexWriter, SearchLeg, SparseVector
@@ -240,6 +240,38 @@ def test_items_are_listed_once_each_whatever_their_number(index: Opened) -> None
         index.writer.replace_item(f"ctx://{i}", [w.point(f"ctx://{i}", ordinal=n) for n in range(40)])
     listed = list(index.writer.uris())
     assert sorted(listed) == sorted(f"ctx://{i}" for i in range(30))
+
+
+def test_every_point_of_a_source_tells_what_it_is_and_where_it_hangs(index: Opened) -> None:
+    for i in range(3):
+        index.writer.replace_item(f"ctx://{i}", [w.point(f"ctx://{i}", ordinal=n, scope=f"s{i}") for n in range(500)])
+    index.writer.replace_item("ctx://chat", [w.point("ctx://chat", source=Source.TEAMS)])
+    index.writer.move_item("ctx://1", WITHHELD, (), 0)
+    index.writer.set_access(ScopeId("s2"), [w.principal("b")], 7)
+    found = list(index.writer.inventory(Source.WIKIS))
+    places = {"ctx://0": ("s0", 1), "ctx://1": (WITHHELD, 0), "ctx://2": ("s2", 7)}
+    assert sorted((p.uri, p.ordinal, p.digest) for p in found) == sorted(
+        (uri, n, f"d-text-{n}") for uri in places for n in range(500)
+    )
+    assert {(p.uri, p.scope, p.acl_version) for p in found} == {(uri, *place) for uri, place in places.items()}
+    assert [p.uri for p in index.writer.inventory(Source.TEAMS)] == ["ctx://chat"]
+    assert list(index.writer.inventory(Source.CODE)) == []
+
+
+def test_what_is_withheld_is_found_by_nobody_and_keeps_its_vectors(index: Opened) -> None:
+    index.writer.replace_item("ctx://x", [w.point("ctx://x")])
+    index.writer.replace_item("ctx://y", [w.point("ctx://y")])
+    index.writer.move_item("ctx://x", WITHHELD, (), 0)
+    kept = index.writer.vectors_of("ctx://x")
+    assert uris(index, w.trim("a"), w.query()) == ["ctx://y"]
+    assert index.reader.count(w.trim("a")) == 1
+    # Its words weigh in no statistic: `y` scores as it would if `x` had never been there.
+    shown = index.reader.search(w.trim("a"), w.query())
+    index.writer.delete_items(["ctx://x"])
+    alone = index.reader.search(w.trim("a"), w.query())
+    assert [c.sparse_score for c in alone] == [c.sparse_score for c in shown]
+    assert [c.uri for c in alone] == ["ctx://y"]
+    assert kept.keys() == {"d-text-0"}
 
 
 def test_vectors_come_back_by_digest_so_that_text_is_not_embedded_again(index: Opened) -> None:
