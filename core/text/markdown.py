@@ -21,8 +21,9 @@ _FRONT_LIMIT: Final = 20_000
 def clean_markdown(text: str) -> str:
     """Return `text` as it is to be read and searched.
 
-    Outside code fences the contents macros go, `::: mermaid` becomes a fence, `::: video` a link, and of any other
-    `:::` block the content stays. Data URIs go everywhere; a picture keeps its name.
+    Outside code fences the contents macros go, `::: mermaid` becomes a fence, `::: video` a link, `::: include` the
+    name of what is included, and of any other `:::` block the content stays. Data URIs go everywhere; a picture keeps
+    its name.
     """
     text = _DATA_URI.sub("", _DATA_IMAGE.sub(r"[image: \1]", text.replace("\r\n", "\n").replace("\r", "\n")))
     lines = text.split("\n")
@@ -59,7 +60,9 @@ def _without_blocks(lines: list[str]) -> Iterator[str]:
             continue
         kind, rest = found.group(1).lower(), found.group(2)
         if rest.endswith(":::"):
-            # On one line, such as a query table: nothing to read in it.
+            # On one line, such as a query table: nothing to read in it but what it includes.
+            if kind == "include":
+                yield from _resolved(kind, [rest.removesuffix(":::").rstrip()])
             i += 1
             continue
         end = next((n for n in range(i + 1, len(lines)) if _CLOSE.match(lines[n])), len(lines))
@@ -74,6 +77,8 @@ def _resolved(kind: str, body: list[str]) -> Iterator[str]:
     elif kind == "video":
         urls = [a or b for a, b in _SOURCE.findall("\n".join(body))]
         yield from ("", *(f"[video]({url})" for url in dict.fromkeys(urls)), "")
+    elif kind == "include":
+        yield from ("", *(f"[included: {line.strip()}]" for line in body if line.strip()), "")
     elif kind != "query-table":
         yield from ("", *_without_blocks(body), "")
 

@@ -53,6 +53,7 @@ def page_item(
     text = text_of(data.get("content"))
     file = file_of(reading, path, str(data.get("gitItemPath") or ""))
     history = history_of(reading.repo, file, reading.head, identities)
+    former = [known for f in history.former if (known := _page_path(f, wiki)) != path]
     signals = read_signals(text)
     files = attachments(text)
     # Some organizations keep a page's owner beside it; that names an identity, where the text has but a name.
@@ -103,10 +104,10 @@ def page_item(
         label=data.get("sensitivityLabel") or reading.pages[number].label or wiki.label,
         contributions=tuple(contributions),
         links=_links(reading, path, text, catalogue, uri),
-        aliases=tuple(dict.fromkeys([path, file, *(_page_path(f, wiki) for f in history.former), *files])),
+        aliases=tuple(dict.fromkeys([path, file, *former, *files])),
         deprecated=signals.deprecated,
         replaced_by=tuple(_replacement(reading, path, x, catalogue) for x in signals.replaced_by),
-        attributes=_attributes(wiki, path, reading.pages[number].order, files),
+        attributes=_attributes(wiki, path, reading.pages[number].order, files, former),
     )
     return item, reading.index.lookups(link_targets(text), signals.replaced_by, path)
 
@@ -140,11 +141,12 @@ def file_of(reading: WikiReading, path: str, told: str = "") -> str:
     return git_path(path, folder)
 
 
-def _attributes(wiki: Wiki, path: str, order: int | None, files: list[str]) -> dict[str, str]:
-    """`order` is the place among the pages that lie beside it, from 0; `attachments` are names, never contents."""
+def _attributes(wiki: Wiki, path: str, order: int | None, files: list[str], former: list[str]) -> dict[str, str]:
+    """`order` is the place among the pages that lie beside it, from 0; `attachments` are names, never contents;
+    `moved_from` are the paths that it had before, the latest first."""
     found = {"project": wiki.project.name, "wiki": wiki.name, "path": path, "parent": path.rpartition("/")[0]}
     found |= {"order": str(order)} if order is not None else {}
-    found |= {"attachments": "; ".join(files)}
+    found |= {"attachments": "; ".join(files), "moved_from": "; ".join(former)}
     return {key: value for key, value in found.items() if value}
 
 

@@ -7,9 +7,13 @@ from collections.abc import Iterable, Mapping
 from posixpath import normpath
 from urllib.parse import unquote
 
+from core.text.fences import fenced
+
 _SPECIAL = {c: f"%{ord(c):02X}" for c in '-:<>*?|"'}
 # Spaces in a target are a mistake that people make and the wiki forgives.
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(\s*<?([^)>\s]+(?:[ \t]+[^)>\s\"'][^)>\s]*)*)>?(?:\s+[\"'][^)]*)?\s*\)")
+# What a page takes in from elsewhere: `:::include /Legal.md:::`, the same as a block, and `![[Legal]]`.
+_INCLUDED = re.compile(r"^\s{0,3}:::\s*include\s+(\S.*?)\s*(?::::\s*)?$|!\[\[([^\]|#]+)[^\]]*\]\]", re.IGNORECASE)
 
 # Marks, among what a page looks up, what it names by title.
 _TITLE = "title: "
@@ -111,5 +115,12 @@ def attachments(text: str) -> list[str]:
 
 
 def link_targets(text: str) -> list[str]:
-    """Targets of the Markdown links in a text, each once, in order; pictures are no links."""
-    return list(dict.fromkeys(m.group(1) for m in _LINK.finditer(text)))
+    """Targets of the Markdown links in a text, then what it includes, each once, in order; pictures are no links."""
+    return list(dict.fromkeys([*(m.group(1) for m in _LINK.finditer(text)), *_included(text)]))
+
+
+def _included(text: str) -> list[str]:
+    """What stands in a text as an include, outside of code fences."""
+    lines = text.splitlines()
+    outside = (line for line, inside in zip(lines, fenced(lines), strict=True) if not inside)
+    return [(m.group(1) or m.group(2)).strip() for line in outside for m in _INCLUDED.finditer(line)]

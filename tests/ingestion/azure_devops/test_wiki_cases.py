@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -42,6 +43,8 @@ def test_a_page_that_moves_stays_one_item_that_its_old_path_still_finds(serve: S
     moved = store.items[uri]
     assert (moved.title, moved.attributes["parent"]) == ("Fuel plan 2030", "/Archive")
     assert "/Harbour/Fuel plan" in moved.aliases
+    assert moved.attributes["moved_from"] == "/Harbour/Fuel plan"
+    assert "moved_from" not in by_title(store)["Start"].attributes
     assert "wiki/" in moved.scope
     assert store.items == read(server, "wikis").items
     connector.close()
@@ -80,6 +83,26 @@ def test_a_link_to_a_page_that_comes_later_is_made_when_it_comes_and_unmade_when
     assert links_of(store, "Start") == {by_title(store)["Plan"].uri}
     assert store.items == read(server, "wikis").items
     connector.close()
+
+
+def test_a_page_that_is_included_is_linked_to_in_every_way_of_including_it(serve: Serve) -> None:
+    ways = {
+        "Marks": "Before\n\n:::include /Legal%20notice.md:::\n\nAfter",
+        "Block": "Before\n\n::: include ./Legal-notice\n:::\n\nAfter",
+        "Embedded": "Before\n\n![[Legal notice]]\n\nAfter",
+        "Named": "Before\n\n[!INCLUDE [the notice](/Legal-notice.md)]\n\nAfter",
+    }
+    fenced = page("Write:\n\n```\n:::include /Legal%20notice.md:::\n```\n")
+    pages = {"Legal notice": page("No smoking."), "Fenced": fenced, **{name: page(x) for name, x in ways.items()}}
+    store = read(serve(project=wiki(**pages)), "wikis")
+    notice = by_title(store)["Legal notice"].uri
+    for name in ways:
+        assert links_of(store, name) == {notice}, name
+        text = by_title(store)[name].parts[0].text
+        # Where the other page's words would stand, its name does.
+        assert re.search(r"Before\n.*[Ll]egal.*\n.*After", text, re.DOTALL), name
+        assert ":::" not in text
+    assert links_of(store, "Fenced") == set()
 
 
 def test_pages_stand_in_their_order_below_their_parents(serve: Serve) -> None:
