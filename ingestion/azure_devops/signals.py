@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from core.items import PersonRef
@@ -113,7 +114,7 @@ def read_signals(text: str) -> Signals:
         elif key in ("replaced_by", "superseded_by"):
             replaced += _targets(value)
     lines = _told_in_tables(_head(body))
-    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+    for line, after in pairwise([*lines, ""]):
         if owner is None and (found := _OWNER.match(line)):
             owner = _name(found.group(1))
         if at is None and (found := _REVIEWED.match(line)):

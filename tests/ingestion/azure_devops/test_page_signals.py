@@ -23,6 +23,11 @@ def test_owner_and_review_lines_at_the_head_are_read() -> None:
     assert found == Signals("Sarah Lindqvist", datetime(2026, 3, 12, tzinfo=UTC), "Sarah")
 
 
+@pytest.mark.parametrize("text", ["", " \n\n", "```sql\nSELECT 1\n```\n", "---\ntitle: x\n---\n"])
+def test_a_page_that_is_empty_or_begins_with_code_says_nothing_of_itself(text: str) -> None:
+    assert read_signals(text) == Signals()
+
+
 def test_front_matter_is_read() -> None:
     text = "---\nowner: Sarah Lindqvist\nreviewed: 2026-03-12\nstatus: deprecated\nreplaced_by: /New/Page\n---\n# X\n"
     found = read_signals(text)
