@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ from context_engine.worlds import world_settings
 from core import principals
 from core.embedding.port import Embedder
 from core.index.edge import EdgeIndex
-from core.principals import Principal
+from core.principals import Principal, issue_asker
 from fixtures.sandbox.graph.http import GraphSettings
 from fixtures.sandbox.server import SandboxServer
 from fixtures.sandbox.world import build_world
 from graph.db import Database
 from graph.directory import DirectoryStore
+from graph.records import ItemStore
+from graph.scopes import ScopeStore
+from query.principals import PrincipalResolver
 from tests.ingestion.azure_devops.case_world import OPEN, ado, cut, wi, world
 from tests.ingestion.azure_devops.support import connect
 from tests.sandbox.small import TENANT, allow
@@ -40,9 +44,10 @@ def test_nested_groups_and_those_on_later_pages_count_and_cycles_end(
 ) -> None:
     """C015"""
     with SandboxServer(build_world(nested()), tmp_path, remember=False, graph=GraphSettings(page=100)) as server:
-        sync_access(server, ingest_db, embedder, tmp_path)
-        who = principals.user(TENANT, server.state.oid("iris"))
-    counted = DirectoryStore(ingest_db, required=("teams", "azure_devops")).closure(who)
+        sync_access(server, ingest_db, embedder, tmp_path, content=True)
+        who, other = (principals.user(TENANT, server.state.oid(key)) for key in ("iris", "teo"))
+    directory = DirectoryStore(ingest_db, required=("teams", "azure_devops"))
+    counted = directory.closure(who)
     everybody = names(ingest_db, "Everyone")
     groups = {x for x in counted if principals.kind_of(x) == "group"}
     # The world's own group of all its members comes on top.
@@ -53,6 +58,19 @@ def test_nested_groups_and_those_on_later_pages_count_and_cycles_end(
         row = connection.execute("SELECT allowed FROM scopes WHERE kind = 'area'").fetchone()
     assert row is not None
     assert set(row["allowed"]) <= groups
+    assert shown(ingest_db, directory, who) == ["ctx://ado/novaruud/work-items/15"]
+    assert shown(ingest_db, directory, other) == []
+
+
+def shown(database: Database, directory: DirectoryStore, who: Principal) -> list[str]:
+    """Addresses of all items that somebody is shown."""
+    scopes = ScopeStore(database, revocation_limit=timedelta(days=1))
+    asker = issue_asker(principal=who, tenant=TENANT, agent=None, scopes=frozenset())
+    trim = scopes.trim_for(PrincipalResolver(directory, scopes).resolve(asker))
+    with database.connection() as connection:
+        uris = [r["uri"] for r in connection.execute("SELECT uri FROM items ORDER BY uri").fetchall()]
+    assert uris
+    return sorted(ItemStore(database).visible(trim, uris))
 
 
 def names(database: Database, pattern: str) -> set[Principal]:
@@ -62,14 +80,18 @@ def names(database: Database, pattern: str) -> set[Principal]:
         return {Principal(r["principal"]) for r in rows}
 
 
-def sync_access(server: SandboxServer, database: Database, embedder: Embedder, folder: Path) -> dict[str, str]:
-    """Read permissions of both sources; the state of each run."""
+def sync_access(
+    server: SandboxServer, database: Database, embedder: Embedder, folder: Path, *, content: bool = False
+) -> dict[str, str]:
+    """Read permissions of both sources; the state of each run. `content`: read the items too, before that."""
     settings = world_settings(server, folder, {"revocation_sla": 86_400})
     with tempfile.TemporaryDirectory() as index_folder:
         edge = EdgeIndex(Path(index_folder), embedder=embedder.name, size=embedder.size)
         synchronizer = build_synchronizer(settings, database, Index(edge.reader, edge.writer, edge.close), embedder)
         connectors = build_connectors(settings)
         try:
+            if content:
+                synchronizer.sync(connectors)
             return {c.name: synchronizer.sync_access(c).state for c in connectors}
         finally:
             for connector in connectors:
