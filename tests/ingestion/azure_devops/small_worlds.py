@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,11 @@ from tests.ingestion.azure_devops.support import Store, connect
 
 Serve = Callable[..., SandboxServer]
 ORG = "ctx://ado/small"
+
+
+def raw(data: bytes) -> dict[str, str]:
+    """Bytes as a world writes them."""
+    return {"base64": base64.b64encode(data).decode()}
 
 
 def happen(server: SandboxServer, after: str = "1d", **change: Any) -> None:

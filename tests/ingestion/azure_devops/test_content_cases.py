@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fixtures.sandbox import state_additions as add
 from fixtures.sandbox.server import SandboxServer
-from tests.ingestion.azure_devops.small_worlds import ORG, Serve, edit, happen
-from tests.sandbox.small import commit, item, page
+from tests.ingestion.azure_devops.small_worlds import ORG, Serve, edit, happen, raw
+from tests.sandbox.small import allow, commit, item, page
 from tests.support.ingest_side import IngestSide, ingest_side
 from tests.support.postgres import PostgresServer
 
 Start = Callable[[SandboxServer], IngestSide]
+INPUTS = Path(__file__).parents[2] / "text" / "inputs"
 
 
 @pytest.fixture
@@ -57,6 +59,7 @@ def test_a_file_that_was_deleted_leaves_nothing_behind(serve: Serve, start: Star
     assert of(side, "a.md")
     found = side.dump()
     assert not [uri for uri in found["items"] if uri.endswith("b.md")]
+    assert lifecycle(side, "/b.md") == "deleted"
     assert {row["term"] for row in found["glossary"].values()} == {"CCC"}
 
 
@@ -96,14 +99,17 @@ def test_a_page_that_moved_has_as_many_points_as_before_and_is_found_by_its_old_
 
 def test_news_in_any_order_end_at_the_newest_revision_and_a_deletion_stays(serve: Serve, start: Start) -> None:
     """C035"""
-    server = serve(item(4105, title="old title"), project={"areas": {"/Payroll": {}}})
+    payroll = {"inherit": False, "acl": allow("group:ops")}
+    server = serve(item(4105, title="old title"), project={"acl": allow("ann", "ben"), "areas": {"/Payroll": payroll}})
     side = start(server)
+    assert readers(side, "/4105") == {"Ann Arbor", "Ben Baker"}
     edit(server, 4105, "1d", title="new title")
     happen(server, "1d", move={"item": "work_item:4105", "to": "area:P/Payroll"})
     side.sync()
     (found,) = side.dump()["items"].values()
     assert (found["title"], found["version"]) == ("new title", "3")
     assert found["container"] == "P/Payroll"
+    assert readers(side, "/4105") == {"[Small]\\Ops"}
     happen(server, "2d", delete={"item": "work_item:4105"})
     for _ in range(3):
         side.sync()
@@ -130,11 +136,53 @@ def test_an_item_that_can_no_longer_be_read_is_withheld_at_once_and_gone_when_th
     assert list(side.dump()["items"]) == [f"{ORG}/work-items/13"]
 
 
+def readers(side: IngestSide, ending: str) -> set[str]:
+    """Names of the people and groups that the points of the item whose address ends so let in."""
+    found = side.dump()
+    names = {row["principal"]: row["name"] for part in ("people", "containers") for row in found[part].values()}
+    points = [point for point in found["points"].values() if point["uri"].endswith(ending)]
+    assert points
+    return {names[who] for point in points for who in point["allowed"]}
+
+
 def lifecycle(side: IngestSide, ending: str) -> str | None:
     """What the record says of an item."""
     with side.database.connection() as connection:
         row = connection.execute("SELECT lifecycle FROM items WHERE uri LIKE %s", [f"%{ending}"]).fetchone()
     return str(row["lifecycle"]) if row is not None else None
+
+
+# --- what can't be read as it is
+
+
+def test_a_nul_in_one_of_fifty_files_and_in_what_is_kept_beside_a_text_loses_none_of_them(
+    serve: Serve, start: Start
+) -> None:
+    """C096: Postgres refuses it, in a text and in a row's details alike."""
+    files: dict[str, Any] = {f"f{n}.log": f"line {n}\n" for n in range(49)}
+    files["nul.log"] = raw((INPUTS / "nul_in_middle.log").read_bytes().replace(b"open", b"open\x1b[0m"))
+    made = item(1, title="kai\u0000 7", tags=["pay\u0000roll"], comments=[comment("kai\u0000 8")])
+    side = start(serve(made, project={"repos": {"app": {"commits": [commit("one") | {"files": files}]}}}))
+    found = side.dump()
+    assert len([uri for uri in found["items"] if "/files/" in uri]) == 50
+    assert found["failures"] == {}
+    (text,) = of(side, "/nul.log")
+    # Other control characters are people's own.
+    assert "kai 7 open\x1b[0m" in text
+    told = found["items"][f"{ORG}/work-items/1"]
+    assert (told["title"], told["attributes"]["tags"]) == ("kai 7", "payroll")
+    assert any("kai 8" in text for text in of(side, "/1"))
+
+
+def test_one_odd_file_is_counted_and_its_run_is_complete(serve: Serve, start: Start) -> None:
+    """C101: the others are stored, and nothing is taken as gone for it."""
+    files = {"good1.md": "# One\n", "bad.md": "# Was fine\n", "good2.md": "# Two\n"}
+    server = serve(project={"repos": {"app": {"commits": [commit("one") | {"files": files}]}}})
+    side = start(server)
+    add.push(server.state, "app", {"bad.md": b"\xff\xfe"}, by="ann", message="Odd")
+    (run,) = [report for report in side.sync() if report.reader == "code"]
+    assert (run.state, run.counts["skipped"], run.counts["skipped:broken utf16"]) == ("complete", 1, 1)
+    assert {name: bool(of(side, name)) for name in files} == {"good1.md": True, "bad.md": False, "good2.md": True}
 
 
 # --- what people write

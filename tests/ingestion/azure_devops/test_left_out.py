@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,15 +19,11 @@ from ingestion.azure_devops.kinds import FileKind, FileRules, LeftOut
 from ingestion.azure_devops.path_patterns import Attributes, matches, pattern
 from ingestion.connector import Skipped
 from tests.ingestion.azure_devops.canned import PROJECT, base_table, listed, organization
+from tests.ingestion.azure_devops.small_worlds import raw
 from tests.ingestion.azure_devops.support import Store, connect, reader_of
 from tests.sandbox.small import commit, world
 
 INPUTS = Path(__file__).parents[2] / "text" / "inputs"
-
-
-def raw(data: bytes) -> dict[str, str]:
-    """Bytes as a world writes them."""
-    return {"base64": base64.b64encode(data).decode()}
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from core.text.terms import term_key
 from fixtures.sandbox.server import SandboxServer
 from fixtures.sandbox.world_models import World
 from tests.ingestion.azure_devops.support import Store, connect
-from tests.sandbox.small import commit, item, page, world
+from tests.sandbox.small import commit, item, page, stamp, world
 from tests.support.engines import LiveEngine, live_engine
 from tests.support.postgres import PostgresServer
 
@@ -41,16 +41,28 @@ PAGES = {
     f"{NFD} quay": f"The gate of {NFD} opens at six.",
     f"{NFC} yard": f"The yard of {NFC} is full.",
 }
+# Longer than what lists give of a description.
+LONG = "The crane was looked at again and nothing was found. " * 12
 LIST = "<ul><li>a</li><li>b</li><ul><li>c</li><li>d</li></ul></ul>"
 
 
 def texts() -> World:
-    """A wiki with every page, a work item with a list, and a file whose name is decomposed."""
+    """A wiki with every page, work items, a file whose name is decomposed, and a pull request with a long text."""
+    fix = f"{LONG} and the fix is in locker 42"
     project: dict[str, Any] = {
         "acl": [{"to": "ann", "allow": ["read"]}],
         "wikis": {"Docs": {"pages": {name: page(text) for name, text in PAGES.items()}}},
-        "work_items": [item(1, description=LIST, title="Nested list"), item(2, title="kai\u0000 7")],
-        "repos": {"app": {"commits": [commit("one") | {"files": {f"{NFD}.md": f"# {NFC}\n"}}]}},
+        "work_items": [
+            item(1, description=LIST, title="Nested list"),
+            item(2, title="kai\u0000 7"),
+            item(3, title="Long repair", description=f"<p>{LONG} and the spare fuse is in drawer 17</p>"),
+        ],
+        "repos": {
+            "app": {
+                "commits": [commit("one") | {"files": {f"{NFD}.md": f"# {NFC}\n"}}],
+                "pull_requests": [{"id": 88, "title": "Repair", "created": stamp(), "description": fix}],
+            }
+        },
     }
     return world(project)
 
@@ -169,6 +181,14 @@ def test_a_picture_in_the_text_is_one_mark_and_not_a_thousand_chunks(chunks: dic
     for word in ("Sketch", "plan", "end"):
         assert word in chunk.text
     assert not re.search(r"[A-Za-z0-9+/=]{200,}", chunk.embedded_text)
+
+
+@pytest.mark.parametrize(("asked", "title"), [("locker 42", "Repair"), ("spare fuse drawer 17", "Long repair")])
+def test_what_lists_would_cut_off_is_found(asked: str, title: str, engine: LiveEngine) -> None:
+    """C072"""
+    first = engine.ask("ann", asked)["evidence"][0]
+    assert first["title"] == title
+    assert " ".join(asked.split()[-2:]) in first["snippet"]
 
 
 def test_a_nul_in_a_title_goes(engine: LiveEngine) -> None:
