@@ -18,8 +18,9 @@ from fixtures.sandbox.state_events import apply_event
 from fixtures.sandbox.world import build_world
 from graph.directory import DirectoryStore
 from ingestion.azure_devops.connector import AzureDevOpsConnector
-from tests.ingestion.azure_devops.case_world import CANARY, GROUPS, IRIS_OID, OPEN, repo, world
+from tests.ingestion.azure_devops.case_world import CANARY, GROUPS, IRIS_OID, OPEN, PROJECTS, repo, world
 from tests.ingestion.azure_devops.support import connect
+from tests.invariants.test_non_interference import comparable
 from tests.sandbox.small import TENANT, allow, deny
 from tests.support.engines import LiveEngine, live_engine
 from tests.support.postgres import PostgresServer
@@ -168,6 +169,19 @@ def test_a_container_s_name_is_known_to_its_readers_alone(live: LiveEngine) -> N
         there, nowhere = live.expand("teo", row["uri"]), live.expand("teo", "ctx://ado/novaruud/work-items/404404")
         assert there.status_code == nowhere.status_code == 404
         assert there.json() == nowhere.json()
+
+
+def test_a_question_for_a_container_s_name_is_answered_as_if_there_were_none(
+    live: LiveEngine, postgres: PostgresServer, embedder: Embedder
+) -> None:
+    """C011: whoever may not read the project learns as much of it as of one that never was."""
+    without = {name: project for name, project in PROJECTS.items() if name != "Merger Walrus"}
+    devops = {"organization": "NovaRuud", "projects": without}
+    with live_engine(build_world(world(azure_devops=devops)), postgres, embedder) as bare:
+        for question in ("walrus", "Merger Walrus", "what is MW?", "who works on the walrus-repo?"):
+            body = {"question": question, "explain": True}
+            assert comparable(live.ask("teo", body)) == comparable(bare.ask("teo", body)), question
+            assert comparable(live.ask("iris", body)) != comparable(bare.ask("iris", body)), question
 
 
 def test_a_stakeholder_reads_work_items_and_no_code_until_they_hold_basic(live: LiveEngine) -> None:
