@@ -20,7 +20,7 @@ from core.text.split import split_block, split_text
 CountTokens = Callable[[str], int]
 
 # Raise it with every change that cuts the same item otherwise: what the record holds is then cut anew.
-CHUNKING = 2
+CHUNKING = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,12 @@ class _Piece:
 def chunk_item(item: Item, count_tokens: CountTokens, window: int) -> tuple[Chunk, ...]:
     """Return the chunks of `item` in order, none above `window` tokens by `count_tokens`.
 
-    An item without text gives one chunk of its title; one without either gives none. Raises InvariantError where a
-    chunk would not fit after all, so that no tail is cut off in silence.
+    An item without text gives one chunk of its title; one without either gives none, and so does a wiki page without
+    text (only a contents macro, perhaps): its title stands in the heading path of what lies below it. Raises
+    InvariantError where a chunk would not fit after all, so that no tail is cut off in silence.
     """
+    if item.kind is ItemKind.WIKI_PAGE and not any(part.text.strip() for part in item.parts):
+        return ()
     chunker = _Chunker(item.title.strip(), count_tokens, window)
     pieces = list(chunker.overflowing_title(item.uri))
     group: list[Part] = []

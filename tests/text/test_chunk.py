@@ -201,8 +201,14 @@ def test_sql_views_are_symbols() -> None:
 def test_empty_text_gives_no_chunk_and_a_title_alone_gives_one() -> None:
     assert chunk_item(item(part("  \n"), title=""), count, WINDOW) == ()
     for parts in ((), (part(""),), (part(" \n ", format=TextFormat.CODE),)):
-        chunks = chunk_item(item(*parts, title="Closed berths"), count, WINDOW)
+        chunks = chunk_item(item(*parts, title="Closed berths", kind=ItemKind.WORK_ITEM), count, WINDOW)
         assert [(c.text, c.embedded_text, c.part_uris) for c in chunks] == [("Closed berths", "Closed berths", (URI,))]
+
+
+def test_a_wiki_page_that_says_nothing_is_no_evidence() -> None:
+    for parts in ((), (part(""),), (part(" \n "),)):
+        assert chunk_item(item(*parts, title="Closed berths"), count, WINDOW) == ()
+        assert chunk_item(item(*parts, title="berths " * 200), count, WINDOW) == ()
 
 
 def test_a_heading_with_nothing_under_it_can_be_found() -> None:

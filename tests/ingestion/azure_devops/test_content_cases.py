@@ -79,6 +79,21 @@ def test_a_page_that_got_shorter_has_exactly_its_new_chunks(serve: Serve, start:
     assert {key: text for key, text in texts(side).items() if f"/pages/{number}#" not in key} == before
 
 
+def test_a_page_with_only_a_macro_is_there_and_has_no_point_until_somebody_writes_on_it(
+    serve: Serve, start: Start
+) -> None:
+    """C075"""
+    server = serve(project={"wikis": {"Docs": {"pages": {"Fuel": page("[[_TOSP_]]\n"), "Fuel/Plan": page("Plan.")}}}})
+    side = start(server)
+    number = next(p.id for p in server.state.pages("Docs") if p.path == "Fuel")
+    said = {"[[_TOSP_]]": [], "Cut-off is 14:00": ["Cut-off is 14:00"], "[[_TOC_]]\n\n[[_TOSP_]]": []}
+    for day, (content, found) in enumerate(said.items(), start=1):
+        happen(server, f"{day}d", edit={"item": "wiki:Docs/Fuel", "by": "ann", "content": content})
+        assert {run.state for run in side.sync()} == {"complete"}
+        assert lifecycle(side, f"/pages/{number}") == "live"
+        assert of(side, f"/pages/{number}") == found
+
+
 def test_a_page_that_moved_has_as_many_points_as_before_and_is_found_by_its_old_path(
     serve: Serve, start: Start
 ) -> None:
