@@ -180,6 +180,11 @@ class Connector(Protocol):
         """The content readers, in the order in which they should run."""
         ...
 
+    def asked(self) -> Mapping[str, int]:
+        """What was asked of the source since the connector was made, for the record of a run: `requests`, and what
+        else is known of them (`retries`, `throttled` answers, `waited_s`)."""
+        ...
+
     def scope_of(self, uri: str) -> ScopeId | None:
         """The scope of an item if the connector knows it without asking (after `access`), else None."""
         ...

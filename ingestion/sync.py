@@ -138,14 +138,16 @@ class Synchronizer:
     def sync_access(self, connector: Connector) -> RunReport:
         """Read who may read what, obey it at once, then bring the index's payloads up to it."""
         run = self._runs.start(connector.name, ACCESS)
-        tally = Tally()
+        tally, before = Tally(), connector.asked()
         at = self._now()  # what is read is as old as the moment at which reading began
         try:
             snapshot = connector.access()
         except SourceError as e:
+            _count_asked(connector, before, tally)
             return self._end(run, connector.name, ACCESS, "failed", tally, str(e))
         self._directory.apply(snapshot.source, snapshot.people, snapshot.containers, complete=snapshot.complete, at=at)
         changes = self._scopes.apply(snapshot.source, snapshot.scopes, complete=snapshot.complete, at=at)
+        _count_asked(connector, before, tally)
         tally.add("scopes", len(snapshot.scopes))
         tally.add("changed", sum(c.changed for c in changes))
         tally.add("closed_scopes", sum(not s.acl.gates for s in snapshot.scopes))
@@ -180,7 +182,7 @@ class Synchronizer:
         """
         run = self._runs.start(connector.name, reader.name, reader.source)
         at = looked_at or self._now()
-        tally = Tally()
+        tally, before = Tally(), connector.asked()
         checkpoint = self._runs.checkpoint(connector.name, reader.name)
         full = checkpoint is None
         seen: set[str] = set()
@@ -195,7 +197,9 @@ class Synchronizer:
                 self._read(connector, reader, None, tally, seen, between, at)
             self._reconciler.reconcile(connector.name, reader, at, tally, seen if full else None)
         except SourceError as e:
+            _count_asked(connector, before, tally)
             return self._end(run, connector.name, reader.name, "failed", tally, str(e))
+        _count_asked(connector, before, tally)
         verdict = self._gate.check(reader.source)
         told = _told(tally)
         if verdict.blocked_by is not None:
@@ -247,6 +251,12 @@ class Synchronizer:
 
     def _now(self) -> datetime:
         return self._clock.now()
+
+
+def _count_asked(connector: Connector, before: Mapping[str, int], tally: Tally) -> None:
+    """Count what was asked of the source since `before` (permissions that were looked at meanwhile, too)."""
+    for word, n in connector.asked().items():
+        tally.add(word, n - before.get(word, 0))
 
 
 def _told(tally: Tally) -> str | None:

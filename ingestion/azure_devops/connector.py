@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from core.access import ScopeId
 from core.clock import Clock
 from core.settings import AzureDevOpsSettings
@@ -98,6 +100,10 @@ class AzureDevOpsConnector:
     def traffic(self) -> Traffic:
         """Requests by area, waits and retries since the connector was made; `since` gives those of one run."""
         return self._org.client.stats
+
+    def asked(self) -> Mapping[str, int]:
+        """Requests, retries, throttled answers and seconds waited since the connector was made."""
+        return {word: n for word, n in self.traffic.counts().items() if ":" not in word}
 
     def scope_of(self, uri: str) -> ScopeId | None:
         """The scope of a page, file, commit or pull request by its address; a work item's stands in its area."""

@@ -52,6 +52,7 @@ class GraphClient:
         self._http = httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False, transport=transport)
         self._backoff = Backoff(sleep=sleep, jitter=jitter)
         self._tokens = TokenSource(settings, self._http, self._backoff)
+        self.requests, self.retries = 0, 0
 
     def get(self, path: str, *, prefer: str | None = None) -> Json:
         """GET a path below the base URL, or a link that Graph gave.
@@ -66,6 +67,8 @@ class GraphClient:
             headers = {"Authorization": f"Bearer {self._tokens.bearer()}", "Accept": "application/json"}
             if prefer:
                 headers["Prefer"] = prefer
+            self.requests += 1
+            self.retries += attempt > 0
             try:
                 answer = self._http.get(url, headers=headers)
             except httpx.HTTPError as e:

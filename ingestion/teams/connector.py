@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from core import uris
 from core.access import ScopeId
 from core.errors import SourceError
@@ -63,6 +65,10 @@ class TeamsConnector:
     def readers(self) -> tuple[Reader, ...]:
         """The thread reader."""
         return (ThreadReader(self._client, self._tenant, self._known),)
+
+    def asked(self) -> Mapping[str, int]:
+        """Requests and retries since the connector was made."""
+        return {"requests": self._client.requests, "retries": self._client.retries}
 
     def scope_of(self, uri: str) -> ScopeId | None:
         """The channel's scope, which the address itself names."""

@@ -117,6 +117,9 @@ class ScriptedConnector:
     def readers(self) -> tuple[Reader, ...]:
         return (self.reader,)
 
+    def asked(self) -> Mapping[str, int]:
+        return {}
+
     def scope_of(self, uri: str) -> None:
         return None
 
