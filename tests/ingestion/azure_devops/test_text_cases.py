@@ -93,7 +93,9 @@ def text_of(made: Item) -> str:
     return "\n\n".join(p.text for p in made.parts)
 
 
-def test_contents_macros_go_and_stay_in_fences(items: dict[str, Item], chunks: dict[str, tuple[Chunk, ...]]) -> None:
+def test_contents_macros_go_and_stay_in_fences(
+    items: dict[str, Item], chunks: dict[str, tuple[Chunk, ...]], engine: LiveEngine
+) -> None:
     """C075"""
     text = text_of(items["Fuel"])
     assert "_TOSP_" not in text
@@ -102,6 +104,10 @@ def test_contents_macros_go_and_stay_in_fences(items: dict[str, Item], chunks: d
     # Nothing is said on the page: it is no evidence of anything.
     assert text_of(items["Contents"]).strip() == ""
     assert chunks["Contents"] == ()
+    # It is still there for whoever asks for it by its address.
+    assert engine.expand("ann", items["Contents"].uri).json()["title"] == "Contents"
+    asked = engine.ask("ann", {"question": "What is this?", "focus": {"item": items["Contents"].uri}})
+    assert asked["interpreted_as"]["focus"][0]["resolved"]
 
 
 def test_blocks_are_kept_and_the_heading_after_them_is_a_section(
