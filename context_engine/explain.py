@@ -44,11 +44,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateTold:
-    """One gate: how it came out, at which node, by which entries; where nobody was named, whom it would let in."""
+    """One gate: how it came out, at which node, by which entries; where nobody was named, whom it would let in.
+
+    `looked_at` are the nodes up to the one that decided, nearest first: all of them where none did.
+    """
 
     gate: str
     outcome: Outcome
     node: str | None
+    looked_at: tuple[str, ...]
     entries: tuple[Entry, ...]
     would_admit: tuple[Step, ...]
 
@@ -158,10 +162,14 @@ class Explainer:
             ]
             entries.sort(key=lambda e: (len(e.path), e.principal))
             admits = {x for layer in rule.layers for x in layer.allow} if not verdict.named else set()
+            nodes = [layer.node for layer in rule.layers]
+            if verdict.node in nodes:
+                nodes = nodes[: nodes.index(verdict.node) + 1]
             return GateTold(
                 gate=verdict.gate,
                 outcome=verdict.outcome,
                 node=verdict.node,
+                looked_at=tuple(nodes),
                 entries=tuple(entries),
                 would_admit=tuple(sorted((step(x) for x in admits), key=lambda s: (s.name, s.principal))),
             )

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
-from rich.text import Text
 
+from context_engine.commands.lines import WIDTH, address, line
 from context_engine.commands.record import record_of, terms_of
 from context_engine.commands.target import Target
 from context_engine.explain import Entry, Explainer, Explanation, GateTold
 from context_engine.explain_targets import Unknown
 from core import principals
-from core.access import Outcome
+from core.access import LICENCE_GATE, Outcome
 from core.clock import SystemClock
 from core.principals import Principal
 from fixtures.sandbox.state import SandboxState
@@ -26,7 +25,6 @@ from graph.db import Database
 from graph.directory import DirectoryStore
 from graph.scopes import ScopeStore
 
-WIDTH = 80
 _SHOWN = 4
 
 
@@ -114,6 +112,7 @@ def _gate_json(g: GateTold) -> dict[str, Any]:
         "gate": g.gate,
         "outcome": g.outcome.value,
         "node": g.node,
+        "looked_at": list(g.looked_at),
         "entries": [
             {
                 "effect": entry.effect,
@@ -128,54 +127,68 @@ def _gate_json(g: GateTold) -> dict[str, Any]:
 
 
 def show(e: Explanation, console: Console | None = None) -> None:
-    """Print it, 80 columns wide."""
+    """Print it, 80 columns wide but for the item's address, which is not broken."""
     out = console or Console(width=WIDTH)
-    title = e.item.title if not isinstance(e.item, Unknown) and e.item.title else e.item.uri
+    title = f"“{e.item.title}”" if not isinstance(e.item, Unknown) and e.item.title else "that item"
     verdict = "[bold green]YES[/]" if e.may_read else "[bold red]NO[/]"
     can = "may read" if e.may_read else "may not read"
-    _line(out, 0, f"{verdict}  [bold]{escape(e.person.name)}[/bold] {can} [bold]{escape(title)}[/bold]")
-    _line(out, 2, f"[dim]item    {escape(e.item.uri)}[/dim]")
-    _line(out, 2, f"[dim]person  {escape(e.person.principal)}[/dim]")
+    line(out, 0, f"{verdict}  ", f"[bold]{escape(e.person.name)}[/bold] {can} [bold]{escape(title)}[/bold]")
+    address(out, 2, "item    ", e.item.uri)
+    line(out, 2, "[dim]person  [/dim]", f"[dim]{escape(_account(e))}[/dim]")
     if e.standing is not None:
         scope = e.standing.scope
         read = f"{e.standing.read_at:%Y-%m-%d %H:%M:%S} UTC" if e.standing.read_at else "never"
-        _line(out, 2, f"[dim]scope   {escape(scope.kind)} {escape(scope.name)}; permissions read {read}[/dim]")
+        says = f"{escape(scope.kind)} {escape(scope.name)}; permissions read {read}"
+        line(out, 2, "[dim]scope   [/dim]", f"[dim]{says}[/dim]")
     for gate in e.gates:
         _gate(out, gate)
     for obstacle in e.obstacles:
-        _line(out, 2, f"[red]✗[/red] {escape(obstacle.says)}")
+        line(out, 2, "[red]✗[/red] ", escape(obstacle.says))
         if obstacle.do:
-            _line(out, 4, f"→ {escape(obstacle.do)}")
+            line(out, 4, "→ ", escape(obstacle.do))
     for note in e.notes:
-        _line(out, 2, f"[yellow]note[/yellow] {escape(note)}")
+        line(out, 2, "[yellow]note[/yellow] ", escape(note))
+
+
+def _account(e: Explanation) -> str:
+    """Object id and kind of an account; the whole principal where the directory has none."""
+    if e.account is None:
+        return e.person.principal
+    return f"{e.person.principal.rpartition('/')[2]} ({e.account.kind.value})"
 
 
 def _gate(out: Console, gate: GateTold) -> None:
     opens = gate.outcome is Outcome.ALLOWED
-    mark = "[green]✓[/green]" if opens else "[red]✗[/red]"
+    mark = "[green]✓[/green] " if opens else "[red]✗[/red] "
     word = {Outcome.ALLOWED: "allows", Outcome.DENIED: "denies"}.get(gate.outcome)
     if word is None:
-        _line(out, 2, f"{mark} [bold]{escape(gate.gate)}[/bold]: no entry names them")
+        line(out, 2, mark, f"[bold]{escape(gate.gate)}[/bold]: {escape(_nobody(gate))}")
         if gate.would_admit:
-            rest = len(gate.would_admit) - _SHOWN
-            named = ", ".join(escape(s.name) for s in gate.would_admit[:_SHOWN])
-            _line(out, 6, f"it names {named}{f' and {rest} more' if rest > 0 else ''}")
+            line(out, 6, "", f"it would let in {escape(_some([s.name for s in gate.would_admit]))}")
         return
     for number, entry in enumerate(gate.entries[:_SHOWN]):
         says = f"{escape(gate.node or '')} {word} [bold]{escape(entry.name)}[/bold]"
-        _line(out, 2, f"{mark} [bold]{escape(gate.gate)}[/bold]: {says}") if number == 0 else _line(
-            out, 4, f"and {says}"
-        )
-        _line(out, 6, _path(entry))
+        if number == 0:
+            line(out, 2, mark, f"[bold]{escape(gate.gate)}[/bold]: {says}")
+        else:
+            line(out, 4, "", f"and {says}")
+        line(out, 6, "", _path(entry))
     if len(gate.entries) > _SHOWN:
-        _line(out, 4, f"and {len(gate.entries) - _SHOWN} more entries that name them")
+        line(out, 4, "", f"and {len(gate.entries) - _SHOWN} more entries that name them")
+
+
+def _nobody(gate: GateTold) -> str:
+    if gate.gate == LICENCE_GATE:
+        return "they hold no access level that opens it"
+    return f"no entry for them on {_some(gate.looked_at)}" if gate.looked_at else "it has no entries"
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _path(entry: Entry) -> str:
     if len(entry.path) == 1:
         return "named directly"
     return " → ".join(escape(s.name) for s in entry.path)
-
-
-def _line(out: Console, indent: int, text: str) -> None:
-    out.print(Padding(Text.from_markup(text), (0, 0, 0, indent)), highlight=False)

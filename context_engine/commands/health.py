@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import Any
 
 import httpx
 from rich.console import Console
 from rich.markup import escape
 
 from context_engine.commands.access_health import access_findings
+from context_engine.commands.counts import in_words
 from context_engine.commands.finding import Finding, Health
+from context_engine.commands.lines import WIDTH, line
 from context_engine.commands.record import record_of, terms_of
 from context_engine.commands.target import Target
 from context_engine.embedded import EmbeddedEngine
 from core.errors import ContextEngineError
+from graph.db import Database
 from graph.runs import RunStore
+
+_SHOWN = 5
 
 
 def doctor(target: Target, *, as_json: bool) -> int:
@@ -41,6 +45,7 @@ def examine(target: Target) -> Iterator[Finding]:
         try:
             with record_of(target) as database:
                 yield from access_findings(database, terms.connectors, terms.limit)
+                yield from _runs(database, serving=True)
         except ContextEngineError as e:
             yield Finding("record", Health.TROUBLE, e.message, e.mend or "")
         return
@@ -97,38 +102,34 @@ def _of_engine(engine: EmbeddedEngine) -> Iterator[Finding]:
     yield Finding("embedder", Health.OK, f"{engine.embedder.name}, {engine.embedder.size} dimensions")
     names = [connector.name for connector in engine.connectors]
     yield from access_findings(engine.database, names, engine.settings.revocation_limit)
-    yield from _runs(engine)
+    yield from _runs(engine.database, serving=False)
 
 
-def _runs(engine: EmbeddedEngine) -> Iterator[Finding]:
-    runs = RunStore(engine.database)
+def _runs(database: Database, *, serving: bool) -> Iterator[Finding]:
+    runs = RunStore(database)
     for run in runs.last():
-        ok = run.state == "complete"
+        told = in_words(run.counts)
+        found = f"{run.state}: {told}" if told else run.state
+        # Beside an engine that serves, a run that has not ended is on its way; else it was cut short.
+        ok = run.state == "complete" or (serving and run.state == "running")
         yield Finding(
             f"{run.source}/{run.reader}",
             Health.OK if ok else Health.WARNING,
-            f"{run.state}{_counts(run.counts)}",
-            "" if ok else f"{run.reason or 'it was cut short'}; the next `sync` goes on from there",
+            found,
+            "" if ok else f"{run.reason or 'it was cut short'}; the next sync goes on from there",
         )
     failures = runs.failures(None)
-    for failure in failures[:5]:
-        yield Finding("item", Health.WARNING, f"{failure.uri}: {failure.reason}", "it is retried by every sync")
-    if len(failures) > 5:
-        yield Finding("items", Health.WARNING, f"{len(failures) - 5} more failed")
-
-
-def _counts(counts: dict[str, Any]) -> str:
-    telling = {k: v for k, v in counts.items() if v and k not in {"unchanged"}}
-    return f" ({', '.join(f'{v} {k}' for k, v in telling.items())})" if telling else ""
+    for failure in failures[:_SHOWN]:
+        yield Finding("item", Health.WARNING, f"{failure.uri}: {failure.reason}", "`sources failures` says when again")
+    if len(failures) > _SHOWN:
+        yield Finding("items", Health.WARNING, f"{len(failures) - _SHOWN} more failed", "`sources failures` lists them")
 
 
 def _show(findings: list[Finding]) -> None:
-    out = Console(width=80)
+    out = Console(width=WIDTH)
     colour = {Health.OK: "green", Health.WARNING: "yellow", Health.TROUBLE: "red", Health.UNKNOWN: "blue"}
     for f in findings:
-        out.print(
-            f"[{colour[f.health]}]{f.health.value:<8}[/] [bold]{escape(f.what)}[/bold]: {escape(f.found)}",
-            highlight=False,
-        )
+        lead = f"[{colour[f.health]}]{f.health.value:<8}[/] "
+        line(out, 0, lead, f"[bold]{escape(f.what)}[/bold]: {escape(f.found)}")
         if f.do:
-            out.print(f"         → {escape(f.do)}", highlight=False)
+            line(out, 9, "→ ", escape(f.do))

@@ -9,8 +9,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 
+from context_engine.commands.counts import in_words
+from context_engine.commands.lines import WIDTH, line
 from context_engine.commands.record import record_of
 from context_engine.commands.screen import LABELS
 from context_engine.commands.target import Target
@@ -19,7 +20,6 @@ from core.errors import InputError
 from core.items import Source
 from graph.runs import FailedItem, Run, RunStore
 
-WIDTH = 80
 _SHOWN = 50
 _COLOUR = {"complete": "green", "partial": "yellow", "running": "blue", "blocked": "red", "failed": "red"}
 
@@ -53,7 +53,7 @@ def retry(target: Target, source: str | None) -> int:
     _check(source)
     with record_of(target) as database:
         waiting = RunStore(database).retry_now(source)
-    print(f"{waiting} parked items will be tried by the next sync")
+    print(f"{waiting} parked {'item' if waiting == 1 else 'items'} will be tried by the next sync")
     return 0
 
 
@@ -71,17 +71,11 @@ def _show_runs(found: list[Run]) -> None:
         name = LABELS["access"] if run.reader == "access" else LABELS.get(run.reader, run.reader)
         took = f", {(run.finished_at - run.started_at).total_seconds():.1f} s" if run.finished_at else ""
         colour = _COLOUR.get(run.state, "white")
-        out.print(
-            f"[{colour}]{run.state:<9}[/] [bold]{escape(name)}[/] of {run.source}, {_time(run.started_at)}{took}",
-            highlight=False,
-        )
-        for line in (_counted(run.counts), _checked(run.checks), run.reason or ""):
-            if line:
-                out.print(Padding(escape(line), (0, 0, 0, 10)), highlight=False)
-
-
-def _counted(counts: Mapping[str, Any]) -> str:
-    return ", ".join(f"{word} {n}" for word, n in counts.items())
+        said = f"[bold]{escape(name)}[/] of {run.source}, {_time(run.started_at)}{took}"
+        line(out, 0, f"[{colour}]{run.state:<9}[/] ", said)
+        for told in (in_words(run.counts), _checked(run.checks), run.reason or ""):
+            if told:
+                line(out, 10, "", escape(told))
 
 
 def _checked(checks: Mapping[str, Any]) -> str:
@@ -105,7 +99,7 @@ def _show_failures(found: list[FailedItem]) -> None:
         tries = "try" if f.attempts == 1 else "tries"
         again = "by the next sync" if f.due_at is None or f.due_at <= now else f"after {_time(f.due_at)}"
         told = f"{f.source}; {f.attempts} {tries} since {_time(f.first_at)}; again {again}"
-        out.print(Padding(f"{escape(f.reason)}\n[dim]{told}[/dim]", (0, 0, 0, 3)), highlight=False)
+        line(out, 3, "", f"{escape(f.reason)}\n[dim]{told}[/dim]")
     if len(found) > _SHOWN:
         out.print(f"and {len(found) - _SHOWN} more; --json lists all")
 

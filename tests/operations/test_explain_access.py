@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 from itertools import pairwise
@@ -167,7 +168,7 @@ def test_an_allow_is_told_with_node_entry_and_path_of_membership(explain: Explai
     assert [s.name for s in project.entries[0].path] == ["Ben Baker", "Inner", "[Small]\\Ops"]
     assert [s.name for s in told.gates[2].entries[0].path] == ["Ben Baker", "basic access to small"]
     lines = printed(told)
-    assert lines[0] == "YES  Ben Baker may read Tide table"
+    assert lines[0] == "YES  Ben Baker may read “Tide table”"
     assert "      Ben Baker → Inner → [Small]\\Ops" in lines
 
 
@@ -175,7 +176,7 @@ def test_a_deny_is_told_with_the_group_that_it_names(explain: Explain) -> None:
     told = explain("3", "ann")
     assert not told.may_read
     assert told.gates[1].outcome is Outcome.DENIED
-    assert told.gates[1].node == "area P\\Shut"
+    assert (told.gates[1].node, told.gates[1].looked_at) == ("area P\\Shut", ("area P\\Shut",))
     assert [e.name for e in told.gates[1].entries] == ["Staff"]
     assert told.obstacles == ()
     assert "  ✗ object: area P\\Shut denies Staff" in printed(told)
@@ -185,13 +186,16 @@ def test_where_nobody_of_theirs_is_named_it_says_whom_the_gate_would_let_in(expl
     told = explain("Bonus", "ann")
     assert told.gates[1].outcome is Outcome.NOT_NAMED
     assert [s.name for s in told.gates[1].would_admit] == ["Cat Castle"]
-    assert "      it names Cat Castle" in printed(told)
+    assert told.gates[1].looked_at == ("area P\\Pay",)
+    assert "  ✗ object: no entry for them on area P\\Pay" in printed(told)
+    assert "      it would let in Cat Castle" in printed(told)
 
 
 def test_a_level_that_does_not_suffice_is_told_as_the_licence_gate(explain: Explain) -> None:
     told = explain("!88", "cat")
     assert [g.outcome for g in told.gates] == [Outcome.ALLOWED, Outcome.ALLOWED, Outcome.NOT_NAMED]
     assert [s.name for s in told.gates[2].would_admit] == ["basic access to small"]
+    assert "  ✗ licence: they hold no access level that opens it" in printed(told)
     assert explain("!88", "ben").may_read
 
 
@@ -294,10 +298,20 @@ def test_permissions_that_are_too_old_are_told_with_their_age(harbour: LiveEngin
     assert "revocation_sla" in told.obstacles[0].says
 
 
-def test_nothing_that_it_prints_is_wider_than_a_terminal(explain: Explain) -> None:
+def test_nothing_that_it_prints_is_wider_than_a_terminal_but_an_address_which_stays_whole(explain: Explain) -> None:
     for name in ("1", "2", "3", "!88", "crane.py", "ctx://ado/small/work-items/999"):
         for person in small.PEOPLE:
-            assert max(map(len, printed(explain(name, person)))) <= 80
+            told = explain(name, person)
+            lines = printed(told)
+            assert lines.pop(1) == f"  item    {told.item.uri}"
+            assert max(map(len, lines)) <= 80
+
+
+def test_a_line_that_does_not_fit_goes_on_below_its_own_beginning(explain: Explain) -> None:
+    told = replace(explain("1", "ben"), notes=("a note of some length " * 5,))
+    first, second = printed(told)[-2:]
+    assert first.startswith("  note a note of some length")
+    assert second.startswith("       ")
 
 
 # --- paths
@@ -345,7 +359,7 @@ def test_the_command_ends_with_0_for_yes_and_1_for_no_and_prints_json(synced: Pa
     assert told["gates"][0]["entries"][0]["path"][-1]["name"] == "Walstroom engineers"
     no = run("117", "mees", data=synced)
     assert no.exit_code == 1
-    assert no.stdout.startswith("NO  Mees Dijkstra may not read Shore power")
+    assert no.stdout.startswith("NO  Mees Dijkstra may not read “Shore power")
 
 
 def test_beside_a_serving_engine_it_reads_that_engine_s_record(synced: Path) -> None:

@@ -24,6 +24,7 @@ from core.index.edge import EdgeIndex
 from core.settings import AzureDevOpsSettings, Settings
 from fixtures.sandbox.state_events import apply_event
 from graph.db import Database
+from graph.runs import RunStore
 from ingestion.sync import RunReport
 from tests.ingestion.azure_devops.canned import GIT, PROJECT, acl, listed, organization
 from tests.ingestion.azure_devops.test_odd_answers import IRIS, claims, open_table
@@ -230,13 +231,24 @@ def test_identities_of_services_alone_are_told_without_alarm(
 # --- the command
 
 
-def test_doctor_tells_of_permissions_alone_and_beside_a_serving_engine(embedder: Embedder, tmp_path: Path) -> None:
+def test_doctor_tells_of_permissions_runs_and_failures_alone_and_beside_a_serving_engine(
+    embedder: Embedder, tmp_path: Path
+) -> None:
     world = ["--world", str(WORLDS / "havenlicht"), "--data", str(tmp_path)]
     with EmbeddedEngine(data=tmp_path, world=WORLDS / "havenlicht", embedder=embedder) as engine:
         engine.sync_access()
-    alone = CliRunner().invoke(cli.app, ["doctor", *world])
-    assert "permissions of azure_devops: read" in alone.stdout
+        runs = RunStore(engine.database)
+        runs.start("azure_devops", "code")
+        runs.fail("wikis", "ctx://ado/unread", "404", engine.clock.now())
+    alone = CliRunner().invoke(cli.app, ["doctor", *world]).stdout
     with EmbeddedPostgres(tmp_path), announced(tmp_path, Running(os.getpid(), "http://127.0.0.1:9", None)):
-        beside = CliRunner().invoke(cli.app, ["doctor", *world])
-    assert "permissions of azure_devops: read" in beside.stdout
-    assert "does not answer" in beside.stdout
+        beside = CliRunner().invoke(cli.app, ["doctor", *world]).stdout
+    for said in (alone, beside):
+        assert "permissions of azure_devops: read" in said
+        assert "azure_devops/access: complete: scopes" in said
+        assert "ctx://ado/unread: 404" in said
+        assert max(map(len, said.splitlines())) <= 80
+    assert "does not answer" in beside
+    # What has not ended was cut short, unless an engine is there to end it.
+    assert "warning  azure_devops/code: running" in alone
+    assert "ok       azure_devops/code: running" in beside
