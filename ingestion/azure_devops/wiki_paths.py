@@ -11,9 +11,15 @@ from core.text.fences import fenced
 
 _SPECIAL = {c: f"%{ord(c):02X}" for c in '-:<>*?|"'}
 # Spaces in a target are a mistake that people make and the wiki forgives.
-_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(\s*<?([^)>\s]+(?:[ \t]+[^)>\s\"'][^)>\s]*)*)>?(?:\s+[\"'][^)]*)?\s*\)")
+# Lengths are bounded, and a label holds no bracket, so that a text that only looks like links is read in linear time.
+_LINK = re.compile(
+    r"(?<!!)\[[^\[\]]{0,1000}\]\((?=[^)]{1,2000}\))"
+    r"\s*<?([^)>\s]+(?:[ \t]+[^)>\s\"'][^)>\s]*)*)>?(?:\s+[\"'][^)]*)?\s*\)"
+)
 # What a page takes in from elsewhere: `:::include /Legal.md:::`, the same as a block, and `![[Legal]]`.
-_INCLUDED = re.compile(r"^\s{0,3}:::\s*include\s+(\S.*?)\s*(?::::\s*)?$|!\[\[([^\]|#]+)[^\]]*\]\]", re.IGNORECASE)
+_INCLUDED = re.compile(
+    r"^\s{0,3}:::\s{0,9}include\s(.{1,1000})$|!\[\[([^\[\]|#]{1,500})(?:[|#][^\[\]]{0,500})?\]\]", re.IGNORECASE
+)
 
 # Marks, among what a page looks up, what it names by title.
 _TITLE = "title: "
@@ -123,4 +129,5 @@ def _included(text: str) -> list[str]:
     """What stands in a text as an include, outside of code fences."""
     lines = text.splitlines()
     outside = (line for line, inside in zip(lines, fenced(lines), strict=True) if not inside)
-    return [(m.group(1) or m.group(2)).strip() for line in outside for m in _INCLUDED.finditer(line)]
+    found = (m.group(1) or m.group(2) for line in outside for m in _INCLUDED.finditer(line))
+    return [target for told in found if (target := told.strip().removesuffix(":::").strip())]
