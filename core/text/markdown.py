@@ -9,10 +9,12 @@ from typing import Any, Final
 from core.text.fences import fenced
 
 _MACRO: Final = re.compile(r"\[\[_(?:TOC|TOSP)_\]\]", re.IGNORECASE)
-_OPEN: Final = re.compile(r"^\s{0,3}:::\s*([A-Za-z][\w-]*)\s*(.*?)\s*$")
+_OPEN: Final = re.compile(r"^\s{0,3}:::\s*([A-Za-z][\w-]*)(.*)$")
+# What stands behind these on their line is for the wiki, not for readers.
+_SETTINGS: Final = frozenset({"moniker", "query-table"})
 _CLOSE: Final = re.compile(r"^\s{0,3}:::\s*$")
 _SOURCE: Final = re.compile(r"""(?:src|href)\s*=\s*["']?(https?://[^"'\s>]+)|(https?://[^\s<>"')\]]+)""")
-_DATA_IMAGE: Final = re.compile(r"!\[([^\]]*)\]\(\s*<?data:[^)>]*>?\s*(?:\"[^\"]*\")?\)", re.IGNORECASE)
+_DATA_IMAGE: Final = re.compile(r"!\[([^\[\]]{0,1000})\]\(\s{0,9}<?data:[^)>\[]*>?\s*(?:\"[^\"]*\")?\)", re.IGNORECASE)
 _DATA_URI: Final = re.compile(r"data:[\w.+-]+/[\w.+-]+(?:;[\w.=+-]+)*,[A-Za-z0-9+/=%_-]{20,}", re.IGNORECASE)
 _FRONT: Final = re.compile(r"\A\ufeff?---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _FRONT_LIMIT: Final = 20_000
@@ -48,7 +50,7 @@ def split_front_matter(text: str) -> tuple[Mapping[str, Any], str]:
 
 
 def _without_blocks(lines: list[str]) -> Iterator[str]:
-    """Resolve `:::` blocks. One that is never closed ends with the page; nothing after a close is swallowed."""
+    """Resolve `:::` blocks. One that is never closed ends with the page; nothing that follows a block is swallowed."""
     inside = fenced(lines)
     i = 0
     while i < len(lines):
@@ -56,31 +58,40 @@ def _without_blocks(lines: list[str]) -> Iterator[str]:
         if found is None:
             if inside[i] or not _CLOSE.match(lines[i]):
                 yield lines[i]
+            else:
+                yield ""
             i += 1
             continue
-        kind, rest = found.group(1).lower(), found.group(2)
-        if rest.endswith(":::"):
-            # On one line, such as a query table: nothing to read in it but what it includes.
+        # A block may stand on one line, such as a query table.
+        kind, rest = found.group(1).lower(), found.group(2).strip()
+        alone, told = rest.endswith(":::"), rest.removesuffix(":::").strip()
+        if kind == "mermaid":
+            end = i if alone else next((n for n in range(i + 1, len(lines)) if _CLOSE.match(lines[n])), len(lines))
+            yield from ("", "```mermaid", *([told] if told else []), *lines[i + 1 : end], "```", "")
+        elif kind == "video":
+            end = i if alone else _end_of_video(lines, i + 1)
+            urls = [a or b for a, b in _SOURCE.findall("\n".join([told, *lines[i + 1 : end]]))]
+            yield from ("", *(f"[video]({url})" for url in dict.fromkeys(urls)), "")
+        else:
+            # Of any other block only its marks go.
+            end = i
             if kind == "include":
-                yield from _resolved(kind, [rest.removesuffix(":::").rstrip()])
-            i += 1
-            continue
-        end = next((n for n in range(i + 1, len(lines)) if _CLOSE.match(lines[n])), len(lines))
-        body = lines[i + 1 : end]
-        yield from _resolved(kind, [rest, *body] if rest and kind != "moniker" else body)
+                yield from ("", f"[included: {told}]" if told else "", "")
+            else:
+                yield from ("", "" if kind in _SETTINGS else told)
         i = end + 1
 
 
-def _resolved(kind: str, body: list[str]) -> Iterator[str]:
-    if kind == "mermaid":
-        yield from ("", "```mermaid", *body, "```", "")
-    elif kind == "video":
-        urls = [a or b for a, b in _SOURCE.findall("\n".join(body))]
-        yield from ("", *(f"[video]({url})" for url in dict.fromkeys(urls)), "")
-    elif kind == "include":
-        yield from ("", *(f"[included: {line.strip()}]" for line in body if line.strip()), "")
-    elif kind != "query-table":
-        yield from ("", *_without_blocks(body), "")
+def _end_of_video(lines: list[str], first: int) -> int:
+    """The line at which a video ends, of which nothing but its address is kept: its close or, where what follows shows
+    that it was left open, the first blank line."""
+    for n in range(first, len(lines)):
+        if _CLOSE.match(lines[n]):
+            return n
+        if lines[n].startswith("#") or _OPEN.match(lines[n]):
+            break
+    said = next((n for n in range(first, len(lines)) if lines[n].strip()), len(lines))
+    return next((n for n in range(said, len(lines)) if not lines[n].strip()), len(lines))
 
 
 def _without_macros(lines: list[str]) -> Iterator[str]:

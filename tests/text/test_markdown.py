@@ -33,6 +33,39 @@ def test_blocks_are_kept_or_linked_and_nothing_after_them_is_swallowed() -> None
     assert [s.path for s in sections(text)] == [(), ("Rollback",)]
 
 
+@pytest.mark.parametrize(
+    "opening",
+    ['::: video\n<iframe src="https://video.example/x"></iframe>', ":::query-table 1b2c", ":::note", "::: include /A"],
+)
+@pytest.mark.parametrize("after", ["# Rollback\nundo", "undo", "::: mermaid\nA-->undo\n:::"])
+def test_a_block_that_is_left_open_swallows_nothing(opening: str, after: str) -> None:
+    text = clean_markdown(f"Before\n\n{opening}\n\n{after}\n\n::: note\nlast\n:::\nend")
+    assert "undo" in text
+    assert text.endswith("last\n\nend")
+    assert ":::" not in text
+    assert "iframe" not in text
+    assert "1b2c" not in text
+    assert "# Rollback" not in after or [s.path for s in sections(text)] == [(), ("Rollback",)]
+
+
+def test_a_block_on_one_line_says_what_it_says() -> None:
+    lines = ("mermaid graph TD; A-->B", "video https://video.example/x", "note Mind the gap", "query-table 1b2c")
+    text = clean_markdown("\n".join(f"::: {line} :::" for line in lines))
+    assert [x for x in text.split("\n") if x] == [
+        "```mermaid",
+        "graph TD; A-->B",
+        "```",
+        "[video](https://video.example/x)",
+        "Mind the gap",
+    ]
+
+
+def test_blocks_in_blocks_are_resolved_however_many_there_are() -> None:
+    assert clean_markdown(":::note\n" * 5_000 + "end\n" + ":::\n" * 5_000) == "end"
+    text = clean_markdown("::: note\nfirst\n\n::: mermaid\nA-->B\n:::\n\nthen\n:::\nlast")
+    assert [x for x in text.split("\n") if x] == ["first", "```mermaid", "A-->B", "```", "then", "last"]
+
+
 def test_a_picture_in_the_text_leaves_its_name() -> None:
     text = clean_markdown((INPUTS / "datauri_image.md").read_text("utf-8"))
     assert text == "Sketch [image: plan] end"
