@@ -72,6 +72,8 @@ def ask(target: Target, asking: Asking, *, style: str) -> None:
             if target.world
             else "Give --token (or --token - to read it from standard input)",
         )
+    if asking.person is not None and target.world is None:
+        raise ConfigError("--as needs a world", mend="Give --token")
     with reachable(target, quiet=style != "text") as (api, token_of):
         if asking.person is not None:
             token = token_of(asking.person)
@@ -113,8 +115,7 @@ def reachable(target: Target, *, quiet: bool) -> Iterator[tuple[str, Any]]:
         with LoopbackServer(engine.app) as server:
 
             def token_of(person: str) -> str:
-                if engine.sandbox is None:
-                    raise ConfigError("--as needs a world", mend="Give --token")
+                assert engine.sandbox is not None, "persons are asked for on worlds only"
                 return engine.sandbox.token(person, audience=AUDIENCE)
 
             yield server.url, token_of

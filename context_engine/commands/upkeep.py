@@ -9,8 +9,10 @@ from typing import Any
 
 import httpx
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from context_engine.commands.lines import WIDTH, line
 from context_engine.commands.screen import LABELS, Screen
 from context_engine.commands.target import Target
 from context_engine.embedded import QUERY_ROLE
@@ -41,22 +43,31 @@ def sync(target: Target, *, as_json: bool, full: bool = False) -> int:
 
 
 def print_reports(reports: Sequence[RunReport]) -> None:
-    """A table of runs, 80 columns wide at most."""
+    """A table of runs, 80 columns wide at most, and below it why those ended that are not complete."""
     table = Table(box=None, pad_edge=False)
     for column in ("source", "run", "items", "embedded", "deleted", "note"):
         table.add_column(column, justify="right" if column in {"items", "embedded", "deleted"} else "left")
     for r in reports:
         items = sum(r.counts.get(k, 0) for k in ("seen", "scopes"))
-        name = LABELS["access"] + f" ({r.connector})" if r.reader == "access" else LABELS.get(r.reader, r.reader)
         table.add_row(
-            name,
+            _name(r),
             r.state,
             str(items),
             str(r.counts.get("embedded", 0)),
             str(r.counts.get("deleted", 0)),
-            r.reason or _skipped(r),
+            _skipped(r),
         )
-    Console(width=80).print(table)
+    out = Console(width=WIDTH)
+    out.print(table)
+    for r in reports:
+        if r.reason:
+            line(out, 0, f"[bold]{_name(r)}[/bold]: ", escape(r.reason))
+
+
+def _name(report: RunReport) -> str:
+    if report.reader == "access":
+        return f"{LABELS['access']} ({report.connector})"
+    return LABELS.get(report.reader, report.reader)
 
 
 def _skipped(report: RunReport) -> str:

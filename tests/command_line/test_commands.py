@@ -121,6 +121,15 @@ def test_an_unknown_setting_is_named_with_the_one_that_was_meant(tmp_path: Path)
     assert "Traceback" not in done.stderr
 
 
+def test_a_person_of_no_world_is_refused_before_anything_is_opened(tmp_path: Path) -> None:
+    config = tmp_path / "settings.toml"
+    config.write_text(f'data = "{tmp_path / "data"}"\n', "utf-8")
+    done = run("ask", "what is ETB?", "--as", "femke", "--config", str(config), cwd=tmp_path)
+    assert done.returncode == 64
+    assert "--token" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
 def test_eval_takes_questions_from_anywhere_and_tells_a_leak_by_its_exit_status(data: Path, tmp_path: Path) -> None:
     questions = tmp_path / "mine.yaml"
     readable = "wiki:Walstroom.wiki/Connecting a vessel"
