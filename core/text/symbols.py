@@ -13,6 +13,11 @@ from core.text.grammars import Grammar, grammars
 _MAX_BYTES = 1_000_000
 _DEEPEST = 6
 _LONGEST_NAME = 100
+# A parser reports back a quarter as often as this at most on what people write. On some texts it tries ever more
+# readings instead, for hours; counting, unlike a clock, ends that at the same place each time.
+_REPORTS = 1_000
+_REPORTS_A_BYTE = 0.2
+_PIECE = 65_536
 # A text of which the grammar could not read more than this share is cut by other means.
 _UNREAD = 0.25
 
@@ -34,7 +39,7 @@ def symbols_of(text: str, language: str | None) -> list[Symbol] | None:
     """The outermost symbols of a text with `\\n` line ends, in order, each with those inside it.
 
     No two of the same level begin on one row, and none begins on the row of the symbol that it is in. None where the
-    language has no grammar, where the text is too long, or where its grammar can't make sense of it.
+    language has no grammar, where the text is too long, or where its grammar can't make sense of it in reasonable time.
     """
     data = text.encode("utf-8", "replace")
     known = grammars(language)
@@ -42,7 +47,9 @@ def symbols_of(text: str, language: str | None) -> list[Symbol] | None:
         return None
     best: tuple[int, Grammar, Tree] | None = None
     for grammar in known:
-        tree = Parser(grammar.language).parse(data)
+        tree = _parsed(grammar, data)
+        if tree is None:
+            continue
         unread = _unread(tree)
         if best is None or unread < best[0]:
             best = (unread, grammar, tree)
@@ -51,6 +58,21 @@ def symbols_of(text: str, language: str | None) -> list[Symbol] | None:
     if best is None or best[0] > _UNREAD * len(data):
         return None
     return _nested(best[1], best[2], data)
+
+
+def _parsed(grammar: Grammar, data: bytes) -> Tree | None:
+    """The tree of a text; None where the parser does not come to an end with it."""
+    left = _REPORTS + int(_REPORTS_A_BYTE * len(data))
+
+    def is_enough(_offset: int, _has_error: bool) -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    try:
+        return Parser(grammar.language).parse(lambda at, _: data[at : at + _PIECE], progress_callback=is_enough)
+    except ValueError:
+        return None
 
 
 def _unread(tree: Tree) -> int:

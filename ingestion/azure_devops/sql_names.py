@@ -23,14 +23,15 @@ _CTE = re.compile(
     re.IGNORECASE,
 )
 # Comments and literals; whichever begins first holds the other.
-_UNSPOKEN = re.compile(r"(--[^\n]*|/\*.*?\*/|\{#.*?#\})|('(?:[^']|'')*')", re.DOTALL)
+_UNSPOKEN = re.compile(r"(--[^\n]*|/\*.*?(?:\*/|\Z)|\{#(?:(?!\{#|#\}).)*#\})|('(?:[^']|'')*')", re.DOTALL)
 # Where FROM stands before no table.
 _NO_FROM = re.compile(r"\b(?:extract|trim|substring|overlay|position)\s*\(\s*[^()]*?\bfrom\b|\bdistinct\s+from\b", re.I)
 # What dbt writes in the place of names.
 _JINJA_NAME = re.compile(
     r"\{\{-?\s*(?:ref|source)\s*\(\s*(?:['\"]([^'\"]+)['\"]\s*,\s*)?['\"]([^'\"]+)['\"][^)]*\)\s*-?\}\}"
 )
-_JINJA = re.compile(r"\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
+# None holds another's beginning: where none ends, the rest of the text would be looked through for each.
+_JINJA = re.compile(r"\{%(?:(?!\{%|%\}).)*%\}|\{\{(?:(?!\{\{|\}\}).)*\}\}", re.DOTALL)
 _JINJA_MODEL = re.compile(r"\{\{-?\s*(?:ref|source|config)\s*\(")
 _KEYWORDS = frozenset(["select", "lateral", "unnest", "set", "where", "values", "dual", "the", "a"])
 
@@ -66,13 +67,17 @@ def used_names(sql: str) -> tuple[str, ...]:
     bare = _bare(sql)
     own = {_clean(m.group(1)) for m in _CTE.finditer(bare)}
     found: dict[str, None] = {}
+    followed = 0
     for first in _USED.finditer(bare):
         word, name, called = first.group(1).lower(), first.group(2), first.group(3)
         # What is called after FROM or JOIN is a function; after INTO the bracket opens a list of columns.
         if not called or word not in ("from", "join", "using"):
             found[_clean(name)] = None
-        following = _NEXT.match(bare, first.end(2)) if word == "from" and not called else None
+        # A list that goes on over the next FROM has been read with the one before.
+        listed = word == "from" and not called and first.end(2) > followed
+        following = _NEXT.match(bare, first.end(2)) if listed else None
         while following is not None:
+            followed = following.end(1)
             if not following.group(2):
                 found[_clean(following.group(1))] = None
             following = _NEXT.match(bare, following.end(1))
