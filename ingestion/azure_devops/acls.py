@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 from core.errors import SourceError
-from ingestion.azure_devops.client import AdoClient, rows_of
+from ingestion.azure_devops.client import AdoClient, listed
+from ingestion.azure_devops.faults import shaped
 from ingestion.azure_devops.sdk import Sdk
-from ingestion.azure_devops.shapes import mapping
 
 NODE = "vstfs:///Classification/Node/"
 PROJECT_ROOT = "$PROJECT"
@@ -110,20 +110,27 @@ def read_acls(client: AdoClient, table: AclTable, token: str, *, recurse: bool) 
     One token may come in two spellings (case, a slash at the end): what both say counts.
     """
     path = f"_apis/accesscontrollists/{table.namespace.value}"
-    for row in rows_of(client.get(path, {"token": token, "recurse": recurse, "includeExtendedInfo": False})):
-        key, found = token_key(str(row["token"])), _acl(row, table.bit)
+    answer = client.get(path, {"token": token, "recurse": recurse, "includeExtendedInfo": False})
+    with shaped(path):
+        # An entry that can't be read may be a deny: then none of the list is taken.
+        read = [(token_key(row["token"]), _acl(row, table.bit)) for row in listed(answer)]
+    for key, found in read:
         known = table.by_token.get(key)
         table.by_token[key] = found if known is None else known.with_(found)
 
 
 def _acl(row: Mapping[str, Any], bit: int) -> Acl:
     allow, deny = set(), set()
-    for key, ace in mapping(row.get("acesDictionary")).items():
-        entry = mapping(ace)
+    entries = {key: ace for key, ace in (row["acesDictionary"] or {}).items() if ace is not None}
+    for key, entry in entries.items():
         descriptor = str(entry.get("descriptor") or key)
         if int(entry.get("allow") or 0) & bit:
             allow.add(descriptor)
         if int(entry.get("deny") or 0) & bit:
-            deny.add(descriptor)
-    # An inherit flag that is not there counts as set only where it is the documented default: true.
-    return Acl(frozenset(allow), frozenset(deny), row.get("inheritPermissions") is not False)
+            # A list names its entries twice; where the names differ, both are denied.
+            deny |= {descriptor, key}
+    inherit = row.get("inheritPermissions", True)
+    if not isinstance(inherit, bool):
+        raise TypeError(f"inheritPermissions is {inherit!r}")
+    # A flag that is not there counts as its documented default: true.
+    return Acl(frozenset(allow), frozenset(deny), inherit)

@@ -9,7 +9,8 @@ from typing import Any
 
 from core.access import ScopeId
 from core.errors import SourceAuthError, SourceError, SourceNotFoundError, SourceThrottledError
-from ingestion.azure_devops.client import AdoClient, rows_of
+from ingestion.azure_devops.client import AdoClient, listed
+from ingestion.azure_devops.faults import shaped
 from ingestion.azure_devops.sdk import Sdk
 from ingestion.azure_devops.shapes import mapping
 
@@ -136,7 +137,8 @@ def read_catalogue(client: AdoClient, sdk: Sdk, *, areas: bool = True) -> Catalo
     Each project's area tree is a request of its own, so whoever reads no work items goes without `areas`.
     """
     found = Catalogue(client.organization)
-    found.projects.extend(_projects(client))
+    with shaped("projects"):
+        found.projects.extend(_projects(client))
     everywhere = {p.id for p in found.projects}
     for project in found.projects if areas else ():
         if not _try(found, "areas", f"areas of {project.name}", {project.id}, partial(_areas, found, sdk, project)):
@@ -148,7 +150,8 @@ def read_catalogue(client: AdoClient, sdk: Sdk, *, areas: bool = True) -> Catalo
 
 def _try(found: Catalogue, part: str, what: str, projects: set[str], read: Callable[[], None]) -> bool:
     try:
-        read()
+        with shaped(what):
+            read()
     except (SourceAuthError, SourceThrottledError):
         raise
     except SourceError as e:
@@ -201,7 +204,7 @@ def _add_area(found: Catalogue, node: Any, project: Project, path: str, above: t
 
 def _repos(found: Catalogue, client: AdoClient) -> None:
     projects = {p.id: p for p in found.projects}
-    for row in rows_of(client.get("_apis/git/repositories")):
+    for row in listed(client.get("_apis/git/repositories")):
         project = projects.get(str(mapping(row.get("project")).get("id")).lower())
         if project is None:
             continue
@@ -219,7 +222,7 @@ def _repos(found: Catalogue, client: AdoClient) -> None:
 
 def _wikis(found: Catalogue, client: AdoClient) -> None:
     projects = {p.id: p for p in found.projects}
-    for row in rows_of(client.get("_apis/wiki/wikis")):
+    for row in listed(client.get("_apis/wiki/wikis")):
         project = projects.get(str(row.get("projectId")).lower())
         if project is None:
             continue

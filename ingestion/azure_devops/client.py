@@ -17,6 +17,8 @@ import httpx
 from core.errors import SourceError, SourceThrottledError
 from core.settings import AzureDevOpsSettings
 from ingestion.azure_devops.faults import RETRYABLE, fault_of, is_unreadable, looks_signed_out, retry_after
+from ingestion.azure_devops.shapes import listed as listed
+from ingestion.azure_devops.shapes import rows_of as rows_of
 from ingestion.azure_devops.throttle import Throttle, Traffic
 
 # Throttled requests are delayed by up to 30 s and then answer 200; a shorter time-out would repeat them into a worse
@@ -156,7 +158,7 @@ class AdoClient:
                 sent["continuationToken"] = token
             answer = self.exchange("POST" if sent is not None else "GET", url, params=query, body=sent)
             data = None if answer is None else _json(answer, url)
-            yield rows_of(data)
+            yield listed(data)
             token = None if answer is None else answer.headers.get(TOKEN_HEADER)
             if not token:
                 return
@@ -171,7 +173,7 @@ class AdoClient:
         The end is an empty or very short page: one that is merely shorter than asked may have been capped.
         """
         skip = 0
-        while rows := rows_of(self.get(path, {**(params or {}), "$top": top, "$skip": skip})):
+        while rows := listed(self.get(path, {**(params or {}), "$top": top, "$skip": skip})):
             yield rows
             skip += len(rows)
             if len(rows) < min(top, LEAST_CAP):
@@ -268,20 +270,13 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def rows_of(data: Any) -> list[Any]:
-    """The rows of a collection, which comes wrapped ({count, value}), twice wrapped (audit), or as a bare list."""
-    while isinstance(data, Mapping):
-        data = data.get("value", data.get("items", data.get("members")))
-    return list(data) if isinstance(data, list) else []
-
-
 def _json(answer: httpx.Response, url: str) -> Any:
     kind = answer.headers.get("content-type", "").lower()
     if "json" not in kind:
         raise SourceError(f"expected JSON, got {kind.split(';')[0] or 'no content type'}", where=_where(url))
     try:
         return answer.json()
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise SourceError("the answer is not valid JSON", where=_where(url)) from e
 
 

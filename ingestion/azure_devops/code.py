@@ -13,6 +13,7 @@ from core.items import Source
 from ingestion.azure_devops.addresses import grouped
 from ingestion.azure_devops.catalogue import Catalogue, Repo
 from ingestion.azure_devops.commits import commit_item, new_commits, touched_since
+from ingestion.azure_devops.faults import shaped
 from ingestion.azure_devops.file_item import file_item
 from ingestion.azure_devops.git import GitRepo, old_tree
 from ingestion.azure_devops.guard import Guard, Troubles
@@ -69,7 +70,8 @@ class CodeReader:
             try:
                 if not catalogue.whole(*catalogue.code_parts):
                     raise SourceError("it can't be told which of its files are wiki pages", where=repo.name)
-                yield from self._repo(repo, state, catalogue, guard, lost)
+                with shaped(f"repo {repo.name}"):
+                    yield from self._repo(repo, state, catalogue, guard, lost)
             except SourceNotFoundError:
                 # Not readable for us: what it held is no longer present, and is read anew once it can be.
                 state["repos"].pop(repo.id, None)

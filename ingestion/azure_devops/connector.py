@@ -10,6 +10,8 @@ from core.settings import AzureDevOpsSettings
 from ingestion.azure_devops.client import AdoClient
 from ingestion.azure_devops.code import CodeReader
 from ingestion.azure_devops.directory import Directory
+from ingestion.azure_devops.faults import shaped
+from ingestion.azure_devops.guard import Sound
 from ingestion.azure_devops.organization import Organization
 from ingestion.azure_devops.permissions import Permissions
 from ingestion.azure_devops.pull_requests import PullRequestsReader
@@ -64,7 +66,7 @@ class AzureDevOpsConnector:
         Raises SourceError where the projects, the people or the namespaces can't be listed: without them no rule can
         be written down, and what was known before stays until its time limit.
         """
-        with self._org.client.run_apart():
+        with self._org.client.run_apart(), shaped("permissions"):
             return self._access()
 
     def _access(self) -> AccessSnapshot:
@@ -94,7 +96,7 @@ class AzureDevOpsConnector:
             CodeReader(self._org),
             PullRequestsReader(self._org),
         )
-        return found
+        return tuple(Sound(reader) for reader in found)
 
     @property
     def traffic(self) -> Traffic:

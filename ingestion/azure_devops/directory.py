@@ -10,7 +10,8 @@ from core import principals
 from core.directory import Container
 from core.errors import SourceAuthError, SourceError, SourceNotFoundError
 from core.principals import Licence, Principal
-from ingestion.azure_devops.client import AdoClient, Host, segment
+from ingestion.azure_devops.client import AdoClient, Host, listed, segment
+from ingestion.azure_devops.faults import shaped
 from ingestion.azure_devops.identities import Identities
 from ingestion.azure_devops.shapes import mapping
 
@@ -22,6 +23,8 @@ _LEVELS: Mapping[str, Licence] = {
     "earlyadopter": Licence.BASIC,
     "stakeholder": Licence.STAKEHOLDER,
 }
+# Under which of these names its rows are differs from version to version.
+_ROWS = ("members", "items", "value")
 # Kinds of subjects that are services of Azure DevOps itself. All others may be, or may hold, somebody who asks.
 _NEVER_ASK = frozenset({"svc", "s2s", "acs"})
 
@@ -58,18 +61,19 @@ class Directory:
         found: set[Principal] = set()
         partial = False
         try:
-            for page in self._client.pages(
+            pages = self._client.pages(
                 path, {"direction": "down", "depth": 1}, host=Host.IDENTITY, version="7.1-preview.1"
-            ):
-                for row in page:
-                    member = str(row["memberDescriptor"])
-                    principal = self._identities.of_subject(member)
-                    if principal is not None:
-                        found.add(principal)
-                        continue
-                    kind = member.partition(".")[0]
-                    self.unknown[f"member {kind}"] += 1
-                    partial |= kind not in _NEVER_ASK
+            )
+            with shaped(path):
+                members = [str(row["memberDescriptor"]) for page in pages for row in page]
+            for member in members:
+                principal = self._identities.of_subject(member)
+                if principal is not None:
+                    found.add(principal)
+                    continue
+                kind = member.partition(".")[0]
+                self.unknown[f"member {kind}"] += 1
+                partial |= kind not in _NEVER_ASK
         except SourceAuthError:
             raise
         except SourceNotFoundError as e:
@@ -103,8 +107,9 @@ class Directory:
         complete = True
         for kind, key in (("userentitlements", "user"), ("serviceprincipalentitlements", "servicePrincipal")):
             try:
-                for row in self._entitlements(kind):
-                    self._hold(row, key, held)
+                with shaped(kind):
+                    for row in self._entitlements(kind):
+                        self._hold(row, key, held)
             except SourceAuthError:
                 raise
             except SourceError as e:
@@ -141,7 +146,7 @@ class Directory:
         while True:
             params = {"continuationToken": token} if token else {}
             data = mapping(self._client.get(f"_apis/{kind}", params, host=Host.ENTITLEMENT))
-            yield from (r for r in data.get("members") or data.get("items") or data.get("value") or [] if r)
+            yield from (r for r in listed({k: data[k] for k in _ROWS if k in data}) if r)
             token = data.get("continuationToken") or None
             if not token:
                 return

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from core.errors import SourceAuthError, SourceError, SourceGoneError, SourceNotFoundError, SourceThrottledError
@@ -18,6 +20,24 @@ _NOT_READABLE = ("TF401019", "TF401027", "TF401232", "TF26198", "VS403403", "VS8
 _EXPIRED_TOKEN = re.compile(r"continuation\s*token|watermark|delta", re.IGNORECASE)
 
 
+# What reading JSON raises that is not what it should be.
+ODD_SHAPE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+
+
+@contextmanager
+def shaped(where: str) -> Iterator[None]:
+    """What is read here comes from outside: where it is not of the shape that it should be, the source has failed."""
+    try:
+        yield
+    except ODD_SHAPE as e:
+        raise SourceError(odd_shape(e), where=where) from e
+
+
+def odd_shape(error: BaseException) -> str:
+    """What went wrong with an answer's shape, in words."""
+    return f"the answer has an unexpected shape ({type(error).__name__}: {str(error)[:200]})"
+
+
 class SourceRefusedError(SourceError):
     """The source calls the request itself wrong (400): the same request will not succeed later."""
 
@@ -28,7 +48,7 @@ def message_of(body: bytes) -> str:
     """The message of an error body, shortened; empty where the body is not Azure DevOps' error JSON."""
     try:
         data: Any = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     message = data.get("message") if isinstance(data, Mapping) else None
     return str(message)[:300] if message else ""
@@ -40,12 +60,13 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def number_in(headers: Mapping[str, str], name: str) -> float | None:
-    """The number (not negative) in a header; None where it is missing or no number."""
+    """The number (not negative) in a header; None where it is missing or none that one could wait for."""
     value = headers.get(name) or headers.get(name.lower())
     try:
-        return max(0.0, float(value)) if value else None
+        number = float(value) if value else math.nan
     except ValueError:
         return None
+    return max(0.0, number) if math.isfinite(number) else None
 
 
 def looks_signed_out(status: int, headers: Mapping[str, str]) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import SourceError, SourceNotFoundError
-from ingestion.azure_devops.client import LEAST_CAP, AdoClient, rows_of, segment
+from ingestion.azure_devops.client import LEAST_CAP, AdoClient, listed, rows_of, segment
 from ingestion.azure_devops.shapes import mapping, text_of
 
 _CACHED_CHANGES = 256
@@ -97,10 +97,14 @@ class GitRepo:
             "searchCriteria.itemPath": path,
             "searchCriteria.$top": _PAGE,
         }
+        before: list[Any] = []
         while True:
-            rows = rows_of(self._client.get(f"{self._base}/commits", {**params, "searchCriteria.$skip": skip}))
+            rows = listed(self._client.get(f"{self._base}/commits", {**params, "searchCriteria.$skip": skip}))
             if not rows:
                 return
+            if rows == before:
+                raise SourceError("the list of commits does not go on", where=self._base)
+            before = rows
             yield rows
             skip += len(rows)
             if len(rows) < LEAST_CAP:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from core.errors import SourceAuthError, SourceError, SourceNotFoundError, SourceThrottledError
-from ingestion.connector import Change, Failure
+from core.items import Source
+from ingestion.azure_devops.faults import ODD_SHAPE, odd_shape, shaped
+from ingestion.connector import Batch, Change, Failure, Reader, Unlisted
 
 _IN_A_ROW = 4
 
@@ -34,11 +37,47 @@ class Guard:
             if e.retryable and self._in_a_row >= _IN_A_ROW:
                 raise
             return [Failure(uri, str(e))]
-        except (KeyError, TypeError, ValueError, AttributeError) as e:
+        except ODD_SHAPE as e:
             self._in_a_row = 0
-            return [Failure(uri, f"the answer has an unexpected shape ({type(e).__name__}: {e})")]
+            return [Failure(uri, odd_shape(e))]
         self._in_a_row = 0
         return changes
+
+
+class Sound:
+    """A reader whose lists, where they are of an unexpected shape, end its run as any other failure of the source."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    @property
+    def name(self) -> str:
+        """See `ingestion.connector.Reader`; the reader's own."""
+        return self._reader.name
+
+    @property
+    def source(self) -> Source:
+        """See `ingestion.connector.Reader`; the reader's own."""
+        return self._reader.source
+
+    def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
+        """See `ingestion.connector.Reader`."""
+        with shaped(self.name):
+            yield from self._reader.read(checkpoint)
+
+    def fetch(self, uris: Sequence[str]) -> Iterator[Change]:
+        """See `ingestion.connector.Reader`."""
+        with shaped(self.name):
+            yield from self._reader.fetch(uris)
+
+    def present(self) -> Iterator[str | Unlisted] | None:
+        """See `ingestion.connector.Reader`."""
+        listed = self._reader.present()
+        return self._soundly(listed) if listed is not None else None
+
+    def _soundly(self, listed: Iterator[str | Unlisted]) -> Iterator[str | Unlisted]:
+        with shaped(self.name):
+            yield from listed
 
 
 class Troubles:

@@ -18,18 +18,20 @@ def changed_ends(client: AdoClient, token: str | None) -> Iterator[tuple[list[in
     Deleting an item takes its links from the items at their other ends, and restoring it gives them back. A feed that
     we may not read yields nothing: then links are as old as the revision that was read with them.
     """
+    seen: set[str] = set()
     while True:
         data = client.get(_FEED, {"continuationToken": token}, lenient=True)
         if data is None:
             return
         page = mapping(data)
-        rows = [mapping(row) for row in page.get("values") or [] if row]
+        rows = [mapping(row) for row in page["values"] or [] if row]
         ends = [int(row[end]) for row in rows for end in ("sourceId", "targetId") if row.get(end) is not None]
         following = page.get("continuationToken") or token_in(page.get("nextLink"))
         last = bool(page.get("isLastBatch"))
-        if not last and (following is None or following == token):
+        if not last and (following is None or following == token or str(following) in seen):
             raise SourceError("the feed of links does not go on", where=_FEED)
         token = str(following) if following is not None else token
+        seen |= {token} if token is not None else set()
         yield list(dict.fromkeys(ends)), token
         if last:
             return

@@ -14,6 +14,7 @@ from core.items import Source
 from ingestion.azure_devops.addresses import grouped
 from ingestion.azure_devops.catalogue import Catalogue, Repo
 from ingestion.azure_devops.client import rows_of, segment
+from ingestion.azure_devops.faults import shaped
 from ingestion.azure_devops.guard import Guard, Troubles
 from ingestion.azure_devops.organization import Organization, fingerprint
 from ingestion.azure_devops.pull_request_item import MAX_COMMITS, MAX_FILES, labels_of, pull_request_item, touched
@@ -53,7 +54,8 @@ class PullRequestsReader:
                 state["repos"].pop(repo.id, None)
                 continue
             try:
-                yield from self._repo(repo, state, catalogue, guard)
+                with shaped(f"pull requests of {repo.name}"):
+                    yield from self._repo(repo, state, catalogue, guard)
             except SourceNotFoundError:
                 state["repos"].pop(repo.id, None)
                 yield self._batch([Unreadable(f"pull requests of {repo.name}")], state)

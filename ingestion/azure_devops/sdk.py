@@ -21,6 +21,7 @@ from requests.structures import CaseInsensitiveDict
 
 from core.errors import SourceError
 from ingestion.azure_devops.client import AdoClient
+from ingestion.azure_devops.faults import ODD_SHAPE
 
 
 class Sdk:
@@ -50,7 +51,7 @@ class Sdk:
 
         try:
             return function(*args, **kwargs)
-        except (AzureDevOpsServiceError, AzureDevOpsClientError, ClientException, ValueError) as e:
+        except (AzureDevOpsServiceError, AzureDevOpsClientError, ClientException, *ODD_SHAPE) as e:
             raise SourceError(f"the SDK failed ({type(e).__name__}: {str(e)[:200]})", where=what) from e
 
     def _get(self, factory: str) -> Any:

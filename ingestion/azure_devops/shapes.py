@@ -1,4 +1,4 @@
-"""Small readings of Azure DevOps' JSON: times, ids, references to people, links to artifacts."""
+"""Small readings of Azure DevOps' JSON: lists, times, ids, references to people, links to artifacts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from core import uris
+from core.errors import SourceError
 
 # Git and Azure DevOps write "no time" and "still current" as the ends of the calendar; neither is a time of anything.
 _NO_TIME_YEARS = frozenset({1, 9999})
@@ -45,6 +46,27 @@ def text_of(value: Any) -> str:
 def mapping(value: Any) -> Mapping[str, Any]:
     """`value` if it is an object, else an empty one."""
     return value if isinstance(value, Mapping) else {}
+
+
+def listed(data: Any) -> list[Any]:
+    """The rows of a collection, which comes wrapped ({count, value}), twice wrapped (audit), or as a bare list.
+
+    A null in its place is an empty list. Raises SourceError where there is neither, or a count of what is not there:
+    that is an answer without the list.
+    """
+    while isinstance(data, Mapping):
+        key = next((k for k in ("value", "items", "members") if k in data), None)
+        if key is not None and data[key] is None and not data.get("count"):
+            return []
+        data = data[key] if key is not None else None
+    if not isinstance(data, list):
+        raise SourceError("the answer has no list in it")
+    return list(data)
+
+
+def rows_of(data: Any) -> list[Any]:
+    """The same of an answer that may be missing: then there are no rows."""
+    return [] if data is None else listed(data)
 
 
 def insensitive(data: Mapping[str, Any]) -> dict[str, Any]:

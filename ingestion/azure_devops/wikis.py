@@ -14,6 +14,7 @@ from ingestion.azure_devops.addresses import grouped
 from ingestion.azure_devops.catalogue import Catalogue, Wiki
 from ingestion.azure_devops.client import segment
 from ingestion.azure_devops.commits import touched_since
+from ingestion.azure_devops.faults import shaped
 from ingestion.azure_devops.git import GitRepo, old_tree
 from ingestion.azure_devops.guard import Guard, Troubles
 from ingestion.azure_devops.organization import Organization, fingerprint
@@ -70,7 +71,8 @@ class WikisReader:
                 if wiki.is_code:
                     # Its label and whether it is switched on are the repo's.
                     catalogue.require_whole("repos")
-                yield from self._wiki(wiki, state, catalogue, guard)
+                with shaped(f"wiki {wiki.name}"):
+                    yield from self._wiki(wiki, state, catalogue, guard)
             except SourceNotFoundError:
                 # Not readable for us: what it held is no longer present, and is read anew once it can be.
                 state["wikis"].pop(wiki.id, None)

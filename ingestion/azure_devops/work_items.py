@@ -111,13 +111,14 @@ class WorkItemsReader:
         where = f"[System.TeamProject] = @project AND {condition}"
         query = f"SELECT [System.Id] FROM WorkItems WHERE {where} ORDER BY [System.Id]"  # noqa: S608 - whole numbers
         data = mapping(self._org.client.post(f"{segment(project)}/_apis/wit/wiql", {"query": query}))
-        return [int(row["id"]) for row in data.get("workItems") or []]
+        return [int(row["id"]) for row in data["workItems"] or []]
 
     # --- what changed
 
     def _feed(self, token: str | None, project: str | None, *, deleted: bool) -> Iterator[tuple[list[int], str | None]]:
         """Yield (ids, next token) for each page of the feed of newest revisions."""
         path = f"{segment(project)}/{_FEED}" if project else _FEED
+        seen: set[str] = set()
         while True:
             params = {
                 "continuationToken": token,
@@ -127,13 +128,14 @@ class WorkItemsReader:
                 "$maxPageSize": BATCH,
             }
             data = mapping(self._org.client.get(path, params))
-            ids = list(dict.fromkeys(int(row["id"]) for row in data.get("values") or [] if row))
+            ids = list(dict.fromkeys(int(row["id"]) for row in data["values"] or [] if row))
             # One form of the answer has the token in its link only.
             following = data.get("continuationToken") or token_in(data.get("nextLink"))
             last = bool(data.get("isLastBatch"))
-            if not last and (following is None or following == token):
+            if not last and (following is None or following == token or str(following) in seen):
                 raise SourceError("the feed of revisions does not go on", where=_FEED)
             token = str(following) if following is not None else token
+            seen |= {token} if token is not None else set()
             yield ids, token
             if last:
                 return
@@ -204,13 +206,13 @@ class WorkItemsReader:
         return changes
 
     def _item(self, row: Mapping[str, Any], catalogue: Catalogue) -> Iterable[Change]:
-        number, fields = int(row["id"]), mapping(row["fields"])
-        project = catalogue.project_named(str(fields.get("System.TeamProject") or ""))
+        number, fields = int(row["id"]), row["fields"]
+        project = catalogue.project_named(fields["System.TeamProject"])
         if project is None:
             # Outside of what the administrator allows to be read, perhaps since it was moved there.
             return [ItemDeleted(uris.work_item(self._org.name, number), stated=False)]
         area = _area(fields, catalogue)
-        if area is None:
+        if area is None or area.project.id != project.id:
             # What is changed may have been moved: nobody sees it until it is known where it lies.
             known = "the area tree could not be read" if project.id in catalogue.without_areas else "unknown area"
             raise SourceNotFoundError(f"it can't be told who may read it: {known}", where=f"work item {number}")
