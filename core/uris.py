@@ -8,7 +8,8 @@ _SAFE = ":@"
 
 
 def _join(*segments: str) -> str:
-    return "ctx://" + "/".join(quote(s, safe=_SAFE) for s in segments)
+    # A path may hold what is no text (half a surrogate pair): it has an address all the same.
+    return "ctx://" + "/".join(quote(s, safe=_SAFE, errors="surrogatepass") for s in segments)
 
 
 def work_item(organization: str, number: int) -> str:

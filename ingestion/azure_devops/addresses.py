@@ -11,7 +11,7 @@ def parts_of(uri: str, organization: str) -> tuple[str, ...] | None:
     head = f"ctx://ado/{organization.lower()}/"
     if not uri.startswith(head):
         return None
-    return tuple(unquote(s) for s in uri.removeprefix(head).split("/"))
+    return tuple(unquote(s, errors="surrogatepass") for s in uri.removeprefix(head).split("/"))
 
 
 def work_item_ids(uris: Iterable[str], organization: str) -> list[int]:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from core import uris
 from core.access import ScopeAcl
 from core.errors import SourceError
+from ingestion.azure_devops.addresses import grouped
 from ingestion.azure_devops.faults import number_in
 from ingestion.connector import Failure
 from tests.ingestion.azure_devops.canned import GIT, PROJECT, acl, listed, organization
@@ -117,6 +119,16 @@ def test_a_repo_whose_commits_come_again_and_again_does_not_hold_up_the_others()
     }
     with organization(table) as connector, pytest.raises(SourceError, match="does not go on"):
         list(reader_of(connector, "code").read(None))
+
+
+@pytest.mark.parametrize(
+    "path", ["/a b/c?d#e%2F.py", "/line\nbreak.py", "/\ud800.py", "/%00/é.py", "/a//b.py", "/..py"]
+)
+def test_a_file_of_any_name_has_an_address_of_its_own_that_leads_back_to_it(path: str) -> None:
+    uri = uris.file("novaruud", "r1", path)
+    assert uri.isascii()
+    assert uri.isprintable()
+    assert list(grouped([uri], "novaruud", "repos", "files")) == [("r1", [(uri, tuple(path[1:].split("/")))])]
 
 
 def test_an_area_number_that_two_projects_have_opens_no_item_of_either() -> None:
