@@ -20,7 +20,7 @@ from context_engine.questions import Question, load_questions
 from context_engine.show import show_bundle
 from context_engine.worlds import AUDIENCE
 from core.bundle import Bundle
-from core.errors import ConfigError
+from core.errors import ConfigError, InputError
 from fixtures.sandbox import references
 
 
@@ -102,7 +102,17 @@ def demo(target: Target) -> None:
                         lambda ref: references.target(state, ref).uri,
                     )
                     token = engine.sandbox.token(person, audience=AUDIENCE)
-                    bundles.append(Bundle.model_validate_json(post(server.url, token, body).content))
+                    try:
+                        bundles.append(Bundle.model_validate_json(post(server.url, token, body).content))
+                    except InputError as e:
+                        # An event may have disabled them: that they are refused is what there is to show.
+                        name = state.world.people[person].name
+                        out.print(f"{name} is given nothing: {e.where}: {e.message}\n", highlight=False, markup=False)
+                if len(bundles) < len(scene.askers):
+                    for bundle in bundles:
+                        show_bundle(bundle, out, most=6)
+                        out.print()
+                    continue
                 given = [{e.uri for e in bundle.evidence} for bundle in bundles]
                 for bundle, mine, theirs in zip(bundles, given, reversed(given), strict=True):
                     show_bundle(bundle, out, most=6, marked=mine - theirs)
