@@ -39,12 +39,21 @@ def html_to_markdown(html: str, *, attachments: Mapping[str, str] | None = None)
     `[attachment: name]` where `attachments` names its id and nothing otherwise. Pictures that need a token to be seen,
     scripts and styles are left out.
     """
-    soup = BeautifulSoup(html, "html.parser")
+    soup = BeautifulSoup(_ended(html), "html.parser")
     try:
         return _Writer(attachments or {}).document(soup)
     except RecursionError:
         # Nested thousands deep, which nobody writes by hand: the words are kept, the shape is not.
         return re.sub(r"\n{3,}", "\n\n", soup.get_text("\n").replace("\u00a0", " ")).strip()
+
+
+def _ended(html: str) -> str:
+    """The same, with what begins a tag or a comment and never ends it as the plain text that it is: the parser would
+    look for its end to the end of the text, for each of them."""
+    for begin, end in (("<!--", "-->"), ("<", ">")):
+        at = html.rfind(end) + len(end) if end in html else 0
+        html = html[:at] + html[at:].replace(begin, begin.replace("<", "&lt;"))
+    return html
 
 
 class _Writer:

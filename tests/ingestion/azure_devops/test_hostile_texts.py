@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from core.text.html import html_to_markdown
 from core.text.markdown import clean_markdown
 from core.text.symbols import symbols_of
 from ingestion.azure_devops.sql_names import defined_names, used_names
@@ -30,6 +31,11 @@ def test_a_page_of_half_includes_is_read_to_its_end(text: str) -> None:
 @pytest.mark.parametrize("text", ["![", "![](data:", "![a]( "])
 def test_a_page_of_half_pictures_is_read_to_its_end(text: str) -> None:
     assert clean_markdown(over_and_over(text)) == over_and_over(text).rstrip("\n")
+
+
+@pytest.mark.parametrize("text", ["<a ", "<a href=", "<!-- ", "a < b, "])
+def test_a_field_of_tags_that_never_end_is_read_to_its_end(text: str) -> None:
+    assert html_to_markdown(f"<p>Told.</p>{over_and_over(text)}").startswith("Told.")
 
 
 @pytest.mark.parametrize("text", ["{", "{{", "{%", "{#", "/* ", "{{ a ", "'", "with a as ("])
