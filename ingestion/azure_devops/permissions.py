@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from core import principals
 from core.access import LICENCE_GATE, NOBODY, Gate, Layer, Scope, ScopeAcl, ScopeId
@@ -76,8 +77,14 @@ class Permissions:
 
     def scopes(self) -> tuple[Scope, ...]:
         """One scope an area node, a repo and a project wiki, in a fixed order."""
-        found = [*self._area_scopes(), *self._repo_scopes(), *self._wiki_scopes()]
-        return tuple(sorted(found, key=lambda s: s.id))
+        found: dict[ScopeId, Scope] = {}
+        for scope in (*self._area_scopes(), *self._repo_scopes(), *self._wiki_scopes()):
+            known = found.setdefault(scope.id, scope)
+            if known.acl != scope.acl:
+                # One id for two things: whose rule holds can't be told.
+                self.problems.append(f"{known.name} and {scope.name} have one id and two rules")
+                found[scope.id] = replace(known, acl=NOBODY)
+        return tuple(sorted(found.values(), key=lambda s: s.id))
 
     def _area_scopes(self) -> Iterable[Scope]:
         for area in self._catalogue.areas.values():

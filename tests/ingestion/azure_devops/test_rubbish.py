@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core import uris
-from core.access import ScopeAcl
+from core.access import NOBODY, ScopeAcl
 from core.errors import SourceError
 from ingestion.azure_devops.addresses import grouped
 from ingestion.azure_devops.faults import number_in
@@ -149,6 +149,18 @@ def test_an_area_number_that_two_projects_have_opens_no_item_of_either() -> None
     with organization(table) as connector:
         changes = [c for b in reader_of(connector, "work_items").read(None) for c in b.changes]
     assert [isinstance(c, Failure) and c.hide for c in changes] == [True]
+
+
+def test_two_wikis_of_one_id_and_two_rules_are_nobody_s() -> None:
+    wikis = [
+        {"id": "W1", "name": "W", "projectId": PROJECT, "repositoryId": repo, "type": "projectWiki"}
+        for repo in ("r1", "r9")
+    ]
+    table = {**open_table({claims(IRIS): (2, 0)}), r"/_apis/wiki/wikis": listed(*wikis)}
+    with organization(table) as connector:
+        snapshot = connector.access()
+    assert [s.acl for s in snapshot.scopes if s.kind == "wiki"] == [NOBODY]
+    assert not snapshot.complete
 
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e999", "soon", ""])
