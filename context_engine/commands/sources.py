@@ -110,7 +110,7 @@ def _time(at: datetime) -> str:
 
 def _run_json(run: Run) -> dict[str, Any]:
     return {
-        "source": run.source,
+        "connector": run.source,
         "reader": run.reader,
         "state": run.state,
         "started_at": run.started_at.isoformat(),

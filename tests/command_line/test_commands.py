@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from context_engine.commands.record import record_of
+from context_engine.commands.target import Target
+from graph.runs import RunStore
 from tests.support.engines import WORLDS
 
 WORLD = WORLDS / "havenlicht"
@@ -84,6 +88,40 @@ def test_doctor_says_what_is_reachable_and_fresh(data: Path) -> None:
     assert by_name["qdrant"]["health"] == "ok"
     assert "permissions of teams" in by_name
     assert told.returncode == 0, told.stdout
+
+
+def test_sources_tell_how_runs_ended_and_what_is_parked(data: Path) -> None:
+    told = run("sources", "runs", *on(data), "--json", cwd=data.parent)
+    runs = json.loads(told.stdout)["runs"]
+    assert told.returncode == 0, told.stderr
+    assert {r["state"] for r in runs} == {"complete"}
+    assert all(r["checks"]["passed"] for r in runs if r["reader"] != "access")
+    assert all(r["counts"]["requests"] > 0 for r in runs)
+    shown = run("sources", "runs", *on(data), cwd=data.parent)
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert run("sources", "failures", *on(data), cwd=data.parent).stdout == "no item is parked\n"
+    uri = "ctx://ado/havenlicht/work-items/1"
+    target = Target.of(world=WORLD, data=data)
+    with record_of(target) as database:
+        store = RunStore(database)
+        for _ in range(3):
+            store.fail("work_items", uri, "the source failed (HTTP 503)", datetime.now(UTC))
+    told = run("sources", "failures", *on(data), "--json", cwd=data.parent)
+    assert told.returncode == 1
+    [parked] = json.loads(told.stdout)["failures"]
+    assert (parked["uri"], parked["attempts"]) == (uri, 3)
+    assert parked["due_at"] is not None
+    shown = run("sources", "failures", "--source", "work_items", *on(data), cwd=data.parent)
+    assert uri in shown.stdout.splitlines()
+    assert "3 tries" in shown.stdout
+    assert run("sources", "failures", "--source", "wikis", *on(data), cwd=data.parent).returncode == 0
+    assert "1 parked item will" in run("sources", "retry", *on(data), cwd=data.parent).stdout
+    with record_of(target) as database:
+        assert [f.due_at for f in RunStore(database).failures()] == [None]
+        RunStore(database).clear_failures([uri])
+    wrong = run("sources", "failures", "--source", "nothing", *on(data), cwd=data.parent)
+    assert wrong.returncode == 65
+    assert "work_items" in wrong.stderr
 
 
 def test_token_prints_a_token_and_nothing_else(data: Path) -> None:
