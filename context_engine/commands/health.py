@@ -114,7 +114,7 @@ def _runs(database: Database, *, serving: bool) -> Iterator[Finding]:
         ok = run.state == "complete" or (serving and run.state == "running")
         yield Finding(
             f"{run.source}/{run.reader}",
-            Health.OK if ok else Health.WARNING,
+            Health.OK if ok else Health.TROUBLE if run.state in {"failed", "blocked"} else Health.WARNING,
             found,
             "" if ok else f"{run.reason or 'it was cut short'}; the next sync goes on from there",
         )

@@ -30,14 +30,18 @@ _STATED = (
         re.MULTILINE,
     ),
     re.compile(
-        rf"^\s*[-*+]\s+\*{{0,2}}(?P<short>{_SHORT})\*{{0,2}}\s*(?::\*{{0,2}}|–|—|-)\s+(?P<long>[^.;:!?\n|(]{{3,90}})",
+        rf"^[ \t]*[-*+][ \t]+\*{{0,2}}(?P<short>{_SHORT})\*{{0,2}}\s*(?::\*{{0,2}}|–|—|-)\s+(?P<long>[^.;:!?\n|(]{{3,90}})",
         re.MULTILINE,
     ),
-    re.compile(rf"^\s*\|\s*\*{{0,2}}(?P<short>{_SHORT})\*{{0,2}}\s*\|\s*(?P<long>[^|\n]{{3,120}})\|", re.MULTILINE),
+    re.compile(
+        rf"^[ \t]*\|[ \t]*\*{{0,2}}(?P<short>{_SHORT})\*{{0,2}}\s*\|\s*(?P<long>[^|\n]{{3,120}})\|", re.MULTILINE
+    ),
 )
 _CODE_FENCE = re.compile(r"(```|~~~).*?(\1|\Z)", re.DOTALL)
-_MARKS = re.compile(r"[*_`\"“”‘’]+|\[([^\]\n]*)\]\([^)\n]*\)")
+_MARKS = re.compile(r"[*_`\"“”‘’]+|\[([^\]\n]{0,300})\]\([^)\n]{0,1000}\)")
 _WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
+# How far from a short form its long form and its sentence are looked for, so that no text takes longer than its length.
+_NEAR = 400
 _FILLER = frozenset(
     {"the", "a", "an", "our", "your", "de", "het", "een", "onze", "of", "and", "for", "en", "van", "voor"}
 )
@@ -65,7 +69,8 @@ def mine(text: str) -> list[Definition]:
 def _from_parentheses(text: str) -> Iterator[Definition]:
     for match in _PARENTHESIS.finditer(text):
         inside = re.split(r"[,;]", match.group(1))[0].strip()
-        line_start = max(text.rfind("\n", 0, match.start()), text.rfind(". ", 0, match.start()), 0)
+        near = max(0, match.start() - _NEAR)
+        line_start = max(text.rfind("\n", near, match.start()), text.rfind(". ", near, match.start()), near)
         before = text[line_start : match.start()].strip()
         if _is_short(inside):
             long = best_long_form(inside, _tail_words(before, inside))
@@ -165,6 +170,7 @@ def _trim_long(text: str) -> str:
 
 
 def _sentence(text: str, at: int) -> str:
-    start = max(text.rfind("\n", 0, at), text.rfind(". ", 0, at) + 1, 0)
-    ends = [e for e in (text.find("\n", at + 1), text.find(". ", at + 1)) if e >= 0]
-    return " ".join(text[start : min(ends, default=len(text)) + 1].split())[:300]
+    near, far = max(0, at - _NEAR), min(len(text), at + _NEAR)
+    start = max(text.rfind("\n", near, at), text.rfind(". ", near, at) + 1, near)
+    ends = [e for e in (text.find("\n", at + 1, far), text.find(". ", at + 1, far)) if e >= 0]
+    return " ".join(text[start : min(ends, default=far) + 1].split())[:300]

@@ -26,3 +26,10 @@ def test_a_stated_meaning_is_read(text: str, meaning: str) -> None:
 @pytest.mark.parametrize("text", ["ETB is late.", "ETB here and there.", "By ETB we sail.", "| ETB | at nine |"])
 def test_other_talk_of_a_short_form_states_no_meaning(text: str) -> None:
     assert mine(text) == []
+
+
+@pytest.mark.parametrize("piece", ["\n", "[a](", "[", "Abc (ABC) ", "| ", "- ", "AB = ", "ABC stands for "])
+def test_a_long_text_of_nothing_but_beginnings_is_read_to_its_end(piece: str) -> None:
+    stated = "The Customer Support Rota (CSR) is on the wall."
+    found = mine(piece * (60_000 // len(piece)) + "\n" + stated)
+    assert ("CSR", "Customer Support Rota") in {(d.term, d.meaning) for d in found}
