@@ -30,7 +30,8 @@ _STATED = (
         re.MULTILINE,
     ),
     re.compile(
-        rf"^[ \t]*[-*+][ \t]+\*{{0,2}}(?P<short>{_SHORT})\*{{0,2}}\s*(?::\*{{0,2}}|–|—|-)\s+(?P<long>[^.;:!?\n|(]{{3,90}})",
+        rf"^[ \t]*[-*+][ \t]+\*{{0,2}}(?P<short>{_SHORT})\*{{0,2}}\s*(?::\*{{0,2}}|–|—|-)\s+"
+        rf"(?P<long>[^.;:!?\n|(]{{3,90}})",
         re.MULTILINE,
     ),
     re.compile(
