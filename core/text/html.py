@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -127,8 +127,7 @@ class _Writer:
     def _table(self, node: Tag) -> list[_Block]:
         rows = [
             [cell for cell in row.children if isinstance(cell, Tag) and cell.name in ("td", "th")]
-            for row in node.find_all("tr")
-            if row.find_parent("table") is node
+            for row in _rows(node)
         ]
         rows = [row for row in rows if row]
         if not rows:
@@ -192,6 +191,16 @@ class _Writer:
                 return _marked(self._inlines(node), "~~")
             case _:
                 return self._inlines(node)
+
+
+def _rows(node: Tag) -> Iterator[Tag]:
+    """The rows of a table, without those of tables inside it: which are not looked into, however many there are."""
+    for child in node.children:
+        if isinstance(child, Tag):
+            if child.name == "tr":
+                yield child
+            if child.name != "table":
+                yield from _rows(child)
 
 
 def _holds_block(node: Tag) -> bool:
