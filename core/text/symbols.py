@@ -11,6 +11,8 @@ from core.text.grammars import Grammar, grammars
 
 # Past this a file is data, and a tree of it costs more than it tells.
 _MAX_BYTES = 1_000_000
+# Its scanner looks ahead to the end of some texts again and again without reporting back; scripts are short.
+_MAX_BYTES_OF = {"bash": 30_000}
 _DEEPEST = 6
 _LONGEST_NAME = 100
 # A parser reports back a quarter as often as this at most on what people write. On some texts it tries ever more
@@ -43,7 +45,7 @@ def symbols_of(text: str, language: str | None) -> list[Symbol] | None:
     """
     data = text.encode("utf-8", "replace")
     known = grammars(language)
-    if not known or len(data) > _MAX_BYTES:
+    if not known or len(data) > _MAX_BYTES_OF.get(language or "", _MAX_BYTES):
         return None
     best: tuple[int, Grammar, Tree] | None = None
     for grammar in known:
