@@ -7,7 +7,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -64,6 +64,7 @@ class AdoClient:
             Host.ENTITLEMENT: (settings.entitlement_url or core).rstrip("/"),
         }
         self._attempts, self._max_wait = attempts, max_wait
+        self._once = False
         self._throttle = Throttle(
             max_wait=max_wait,
             max_requests=settings.max_requests_per_run,
@@ -95,6 +96,24 @@ class AdoClient:
     def run_apart(self) -> AbstractContextManager[None]:
         """A run that can't be continued by a later one: its requests have no limit, and no part in the budget."""
         return self._throttle.apart()
+
+    @contextmanager
+    def trying(self, *, once: bool) -> Iterator[None]:
+        """With `once`, a request that the service fails is not sent again inside the block; one that it throttles is."""
+        before, self._once = self._once, once
+        try:
+            yield
+        finally:
+            self._once = before
+
+    def answers(self) -> bool:
+        """Whether the organization answers at all: its projects can be asked for."""
+        try:
+            with self.trying(once=False):
+                self.get("_apis/projects", {"$top": 1})
+        except SourceError:
+            return False
+        return True
 
     @property
     def base_url(self) -> str:
@@ -212,12 +231,16 @@ class AdoClient:
                 answer = _received(self._http.send(request, stream=True), most)
             except httpx.HTTPError as e:
                 failure = SourceError(f"no answer ({type(e).__name__})", where=where)
+                if self._once:
+                    break
                 self._pause(attempt, None, where)
                 continue
             asked = retry_after(answer.headers)
             unreadable = is_unreadable(answer.status_code, answer.content)
             if answer.status_code in RETRYABLE and not unreadable:
                 failure = fault_of(answer.status_code, answer.headers, answer.content, where)
+                if self._once and asked is None and answer.status_code != 429:
+                    break
                 if asked is not None and asked > self._max_wait:
                     raise SourceThrottledError(
                         f"asked to wait {round(asked)} s, longer than a run does; a later one goes on from here",

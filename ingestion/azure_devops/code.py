@@ -60,7 +60,7 @@ class CodeReader:
         if catalogue.whole("repos"):
             # A repo that is gone is read anew if it comes back, since its items are not present meanwhile.
             state["repos"] = {key: own for key, own in state["repos"].items() if key in catalogue.repos}
-        guard, troubles = Guard(), Troubles()
+        guard, troubles = Guard(self._org.client), Troubles()
         lost: list[str] = []
         for repo in sorted(catalogue.repos.values(), key=lambda r: r.id):
             if repo.disabled:
@@ -90,7 +90,7 @@ class CodeReader:
         commits = list(grouped(uris, self._org.name, "repos", "commits"))
         if not files and not commits:
             return
-        catalogue, guard = self._org.refresh(areas=False), Guard()
+        catalogue, guard = self._org.refresh(areas=False), Guard(self._org.client)
         catalogue.require_whole(*catalogue.code_parts)
         for repo_id, addresses in files:
             refused: str | None = None

@@ -7,6 +7,7 @@ from typing import Any
 
 from core.errors import SourceAuthError, SourceError, SourceNotFoundError, SourceThrottledError
 from core.items import Source
+from ingestion.azure_devops.client import AdoClient
 from ingestion.azure_devops.faults import ODD_SHAPE, odd_shape, shaped
 from ingestion.connector import Batch, Change, Failure, Reader, Unlisted
 
@@ -16,17 +17,20 @@ _IN_A_ROW = 4
 class Guard:
     """Runs the reading of items one by one and turns what goes wrong into Failures, which the sync tries again.
 
-    A refused credential or a long throttle ends the run at once; so do some failures of the source in a row, because
-    then it is not the item.
+    A refused credential or a long throttle ends the run at once. After some failures of the source in a row it is asked
+    something else: where it does not answer that either, it is not the items, and the run ends. Where it does, they
+    fail one by one and the rest is read; until one succeeds, none is worth several tries.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, client: AdoClient) -> None:
+        self._client = client
         self._in_a_row = 0
 
     def run(self, uri: str, read: Callable[[], Iterable[Change]]) -> list[Change]:
         """The changes that `read` yields, or one Failure for `uri`."""
         try:
-            changes = list(read())
+            with self._client.trying(once=self._in_a_row >= _IN_A_ROW):
+                changes = list(read())
         except (SourceAuthError, SourceThrottledError):
             raise
         except SourceNotFoundError as e:
@@ -34,7 +38,7 @@ class Guard:
             return [Failure(uri, str(e), hide=True)]
         except SourceError as e:
             self._in_a_row += 1
-            if e.retryable and self._in_a_row >= _IN_A_ROW:
+            if e.retryable and self._in_a_row % _IN_A_ROW == 0 and not self._client.answers():
                 raise
             return [Failure(uri, str(e))]
         except ODD_SHAPE as e:

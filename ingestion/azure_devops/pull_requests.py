@@ -48,7 +48,7 @@ class PullRequestsReader:
         state.update(copy.deepcopy(dict(checkpoint or {})))
         if catalogue.whole("repos"):
             state["repos"] = {key: own for key, own in state["repos"].items() if key in catalogue.repos}
-        guard, troubles = Guard(), Troubles()
+        guard, troubles = Guard(self._org.client), Troubles()
         for repo in sorted(catalogue.repos.values(), key=lambda r: r.id):
             if repo.disabled:
                 state["repos"].pop(repo.id, None)
@@ -69,7 +69,7 @@ class PullRequestsReader:
         wanted = list(grouped(uris, self._org.name, "repos", "pull-requests"))
         if not wanted:
             return
-        catalogue, guard = self._org.refresh(areas=False), Guard()
+        catalogue, guard = self._org.refresh(areas=False), Guard(self._org.client)
         catalogue.require_whole("repos")
         for repo_id, addresses in wanted:
             repo = catalogue.repos.get(repo_id)

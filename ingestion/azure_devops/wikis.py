@@ -61,7 +61,7 @@ class WikisReader:
             # A wiki that is gone is read anew if it comes back, since its pages are not present meanwhile.
             here = {w.id for w in catalogue.wikis}
             state["wikis"] = {key: own for key, own in state["wikis"].items() if key in here}
-        guard, troubles = Guard(), Troubles()
+        guard, troubles = Guard(self._org.client), Troubles()
         for wiki in sorted(catalogue.wikis, key=lambda w: w.id):
             if wiki.disabled:
                 # Read anew once it is switched on again.
@@ -87,7 +87,7 @@ class WikisReader:
         """Read single pages again; see `ingestion.connector.Reader`."""
         wanted = list(grouped(uris, self._org.name, "wikis", "pages"))
         catalogue = self._org.refresh(areas=False) if wanted else None
-        guard = Guard()
+        guard = Guard(self._org.client)
         for wiki_id, addresses in wanted if catalogue is not None else ():
             assert catalogue is not None
             wiki = next((w for w in catalogue.wikis if w.id == wiki_id and not w.disabled), None)

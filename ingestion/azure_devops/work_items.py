@@ -53,7 +53,7 @@ class WorkItemsReader:
         state.update(copy.deepcopy(dict(checkpoint or {})))
         self._pages.begin(state)
         state["led"] = self._pages.led
-        guard = Guard()
+        guard = Guard(self._org.client)
         names = _names(catalogue)
         if checkpoint is None:
             # The feed will give everything under these names.
@@ -81,7 +81,7 @@ class WorkItemsReader:
         """Read single work items again; see `ingestion.connector.Reader`."""
         ids = work_item_ids(uris, self._org.name)
         catalogue = self._org.refresh() if ids else None
-        guard = Guard()
+        guard = Guard(self._org.client)
         for start in range(0, len(ids), BATCH):
             if catalogue is not None:
                 yield from self._read(ids[start : start + BATCH], catalogue, guard)

@@ -258,3 +258,35 @@ def test_deleted_comments_are_never_read(contoso: SandboxServer) -> None:
     assert not said & set(deleted)
     assert {i.kind for i in store.items.values()} == {ItemKind.WORK_ITEM}
     connector.close()
+
+
+def test_many_items_that_fail_one_after_the_other_do_not_keep_the_rest_from_being_read(contoso: SandboxServer) -> None:
+    waits: list[float] = []
+    connector, store = connect(contoso, waits), Store()
+    contoso.faults.fail(rf"{ADO}/.*/_apis/wiki/wikis/[^/]+/pages/\d+$", status=503, times=None)
+    reader = reader_of(connector, "wikis")
+    store.drain(reader)
+    assert len(store.failures) > 12
+    assert store.items == {}
+    # The first ones are tried as often as any; then the service is asked something else, and answers: it is the pages,
+    # and none of them is worth a wait.
+    assert len(waits) == 4 * 5
+    contoso.faults.clear()
+    again = {c.item.uri for c in reader.fetch(sorted(store.failures)) if isinstance(c, ItemUpserted)}
+    assert again == store.failures.keys()
+    # Patient again, now that one has succeeded.
+    contoso.faults.fail(rf"{ADO}/.*/_apis/wiki/wikis/[^/]+/pages/\d+$", status=503, times=5)
+    list(reader.fetch(sorted(store.failures)[:1]))
+    assert len(waits) == 5 * 5
+    connector.close()
+
+
+def test_a_source_that_answers_nothing_any_more_ends_the_run(contoso: SandboxServer) -> None:
+    connector = connect(contoso)
+    reader = reader_of(connector, "work_items")
+    batches = reader.read(None)
+    next(batches)
+    contoso.faults.fail(ADO, status=503, times=None)
+    with pytest.raises(SourceError):
+        list(batches)
+    connector.close()
