@@ -99,7 +99,7 @@ class AdoClient:
 
     @contextmanager
     def trying(self, *, once: bool) -> Iterator[None]:
-        """With `once`, a request that the service fails is not sent again inside the block; one that it throttles is."""
+        """With `once`, a request that fails is not sent again inside the block; one that is throttled is."""
         before, self._once = self._once, once
         try:
             yield
