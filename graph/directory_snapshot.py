@@ -1,0 +1,180 @@
+"""Writes what one source says of people, containers and members; the caller holds the lock and the transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from psycopg import Connection
+from psycopg.rows import DictRow
+
+from core import principals as p
+from core.directory import Container, DirectoryPerson, PersonKind
+from core.principals import Principal
+from graph.db import clean
+
+# The sources whose people are the tenant's accounts; others may name people, but don't say who is a member.
+DIRECTORIES: Final = frozenset({"graph", "teams"})
+
+
+def write_snapshot(
+    connection: Connection[DictRow],
+    source: str,
+    people: Sequence[DirectoryPerson],
+    containers: Sequence[Container],
+    *,
+    complete: bool,
+    at: datetime,
+) -> bool:
+    """Bring the tables to what `source` says (see `DirectoryStore.apply`); True where access may have changed."""
+    changed = _apply_people(connection, source, people, complete)
+    changed |= _apply_containers(connection, source, containers, complete, at)
+    if source in DIRECTORIES:
+        changed |= _apply_audiences(connection, source)
+    changed |= _note_sync(connection, source, complete, at)
+    return changed
+
+
+def _apply_people(
+    connection: Connection[DictRow], source: str, people: Sequence[DirectoryPerson], complete: bool
+) -> bool:
+    """Upsert accounts; True where somebody came, went, or is enabled or counted otherwise."""
+    before = {
+        r["principal"]: r for r in connection.execute("SELECT * FROM people WHERE source = %s", [source]).fetchall()
+    }
+    changed = False
+    rows = []
+    for person in sorted(people, key=lambda x: x.principal):
+        row = _person_row(source, person)
+        old = before.pop(person.principal, None)
+        if old != row:
+            changed |= old is None or (old["kind"], old["enabled"]) != (row["kind"], row["enabled"])
+            rows.append(row)
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            """
+            INSERT INTO people (source, principal, name, kind, enabled, upn, title, department, manager)
+            VALUES (%(source)s, %(principal)s, %(name)s, %(kind)s, %(enabled)s, %(upn)s, %(title)s, %(department)s,
+                    %(manager)s)
+            ON CONFLICT (source, principal) DO UPDATE SET name = excluded.name, kind = excluded.kind,
+                enabled = excluded.enabled, upn = excluded.upn, title = excluded.title,
+                department = excluded.department, manager = excluded.manager
+            """,
+            rows,
+        )
+    if complete and before:
+        connection.execute("DELETE FROM people WHERE source = %s AND principal = ANY(%s)", [source, sorted(before)])
+        changed = True
+    return changed
+
+
+def _apply_containers(
+    connection: Connection[DictRow], source: str, containers: Sequence[Container], complete: bool, at: datetime
+) -> bool:
+    """Upsert containers and their members; True where a membership, or whether one is known, changed."""
+    before = {
+        r["principal"]: r for r in connection.execute("SELECT * FROM containers WHERE source = %s", [source]).fetchall()
+    }
+    members = _members_of(connection, source)
+    changed = False
+    for box in sorted(containers, key=lambda x: x.principal):
+        old = before.pop(box.principal, None)
+        unread = box.half_known
+        was_unread = old is not None and old["unresolved_since"] is not None
+        changed |= unread != was_unread
+        if box.members is not None and box.members != members.get(box.principal, frozenset()):
+            changed |= _set_members(connection, source, box.principal, box.members)
+        if old is not None and (old["name"], old["kind"], was_unread) == (clean(box.name), box.kind, unread):
+            continue
+        connection.execute(
+            """
+            INSERT INTO containers (source, principal, name, kind, unresolved_since) VALUES (%s, %s, %s, %s, %s)
+            ON CONFLICT (source, principal) DO UPDATE SET name = excluded.name, kind = excluded.kind,
+                unresolved_since = CASE WHEN excluded.unresolved_since IS NULL THEN NULL
+                    ELSE coalesce(containers.unresolved_since, excluded.unresolved_since) END
+            """,
+            [source, box.principal, clean(box.name), box.kind, at if unread else None],
+        )
+    if complete and before:
+        gone = sorted(before)
+        connection.execute("DELETE FROM containers WHERE source = %s AND principal = ANY(%s)", [source, gone])
+        connection.execute("DELETE FROM memberships WHERE source = %s AND container = ANY(%s)", [source, gone])
+        changed = True
+    return changed
+
+
+def _members_of(connection: Connection[DictRow], source: str) -> dict[str, frozenset[str]]:
+    rows = connection.execute(
+        "SELECT container, array_agg(member) AS members FROM memberships WHERE source = %s GROUP BY container", [source]
+    )
+    return {r["container"]: frozenset(r["members"]) for r in rows}
+
+
+def _set_members(
+    connection: Connection[DictRow], source: str, container: Principal, members: Collection[Principal]
+) -> bool:
+    gone = connection.execute(
+        "DELETE FROM memberships WHERE source = %s AND container = %s AND NOT member = ANY(%s)",
+        [source, container, list(members)],
+    ).rowcount
+    come = connection.execute(
+        "INSERT INTO memberships (source, container, member) SELECT %s, %s, unnest(%s::text[]) ON CONFLICT DO NOTHING",
+        [source, container, sorted(members)],
+    ).rowcount
+    return bool(gone or come)
+
+
+def _apply_audiences(connection: Connection[DictRow], source: str) -> bool:
+    """Who counts as `everyone` (enabled members) and `anyone` (enabled members and guests), a tenant each."""
+    wanted: dict[Principal, set[Principal]] = {}
+    for row in connection.execute("SELECT principal, kind, enabled FROM people WHERE source = %s", [source]):
+        who = Principal(row["principal"])
+        if p.kind_of(who) != "user":
+            continue
+        tenant = who.removeprefix("user:").partition("/")[0]
+        everyone, anyone = (wanted.setdefault(x(tenant), set()) for x in (p.everyone, p.anyone))
+        if row["enabled"] and row["kind"] == PersonKind.MEMBER:
+            everyone.add(who)
+        if row["enabled"] and row["kind"] != PersonKind.SERVICE:
+            anyone.add(who)
+    known = connection.execute(
+        "SELECT DISTINCT container FROM memberships "
+        "WHERE source = %s AND (container LIKE 'everyone:%%' OR container LIKE 'anyone:%%')",
+        [source],
+    ).fetchall()
+    for row in known:
+        wanted.setdefault(Principal(row["container"]), set())
+    changes = [_set_members(connection, source, audience, wanted[audience]) for audience in sorted(wanted)]
+    return any(changes)
+
+
+def _note_sync(connection: Connection[DictRow], source: str, complete: bool, at: datetime) -> bool:
+    """Record the pass; True where it is the first that came to its end (closures may be answered from now on)."""
+    old = connection.execute("SELECT completed_at FROM directory_syncs WHERE source = %s", [source]).fetchone()
+    connection.execute(
+        """
+        INSERT INTO directory_syncs (source, seen_at, completed_at) VALUES (%s, %s, %s)
+        ON CONFLICT (source) DO UPDATE SET seen_at = excluded.seen_at,
+            completed_at = coalesce(excluded.completed_at, directory_syncs.completed_at)
+        """,
+        [source, at, at if complete else None],
+    )
+    return complete and (old is None or old["completed_at"] is None)
+
+
+def _person_row(source: str, person: DirectoryPerson) -> dict[str, Any]:
+    def text(value: str | None) -> str | None:
+        return None if value is None else clean(value)
+
+    return {
+        "source": source,
+        "principal": person.principal,
+        "name": clean(person.name),
+        "kind": person.kind.value,
+        "enabled": person.enabled,
+        "upn": text(person.upn),
+        "title": text(person.title),
+        "department": text(person.department),
+        "manager": person.manager,
+    }
