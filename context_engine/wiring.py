@@ -190,16 +190,20 @@ def build_api(settings: Settings, database: Database, index: Index, embedder: Em
 
 
 def connector_names(settings: Settings) -> tuple[str, ...]:
-    """The connectors that are configured: until each has told who belongs where, nobody is answered."""
+    """The connectors that are configured, here or where ingestion runs: until each has told who belongs where, nobody
+    is answered."""
+    if settings.sources is not None:
+        return settings.sources
     configured = {"teams": settings.graph, "azure_devops": settings.azure_devops}
     return tuple(name for name, found in configured.items() if found is not None)
 
 
 def configured_sources(settings: Settings) -> tuple[Source, ...]:
     """The sources that can have evidence; only these can be gaps."""
+    names = connector_names(settings)
     sources: list[Source] = []
-    if settings.azure_devops is not None:
+    if "azure_devops" in names:
         sources += [Source.WORK_ITEMS, Source.WIKIS, Source.CODE, Source.PULL_REQUESTS]
-    if settings.graph is not None:
+    if "teams" in names:
         sources.append(Source.TEAMS)
     return tuple(sources)

@@ -91,6 +91,39 @@ class GraphSettings(BaseModel):
     )
 
 
+class WebhookSettings(BaseModel):
+    """The receiver of deliveries: where it listens, by which address the services reach it, and what it accepts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8322, ge=0, le=65535)
+    public_url: str | None = Field(
+        default=None, description="https address by which the services reach it; null: no subscriptions are made"
+    )
+    user: str = Field(default="context-engine", description="basic authentication of Azure DevOps' deliveries")
+    password: SecretStr | None = Field(default=None, description="null: Azure DevOps' deliveries are refused")
+    client_state_key: SecretStr | None = Field(
+        default=None, description="what clientState is made with; null: Graph's deliveries are refused"
+    )
+    certificate: Path | None = Field(
+        default=None, description="PEM certificate for encrypted resource data; null: notifications carry none"
+    )
+    certificate_key: Path | None = Field(default=None, description="its private key, PEM")
+    previous_certificate_keys: tuple[Path, ...] = Field(
+        default=(), description="private keys of earlier certificates, until every subscription made with them lapsed"
+    )
+    token_keys_uri: str | None = Field(
+        default=None, description="JWKS that validation tokens are checked with; null: the cloud's own"
+    )
+    organization: str | None = Field(default=None, description="null: that of azure_devops")
+    tenant: str | None = Field(default=None, description="null: that of graph")
+    client_id: str | None = Field(default=None, description="null: that of graph")
+    max_bytes: int = Field(default=2_097_152, ge=1024, description="a larger delivery is refused")
+    max_age: int = Field(default=86_400, ge=60, description="seconds; an older delivery is refused")
+    keep: int = Field(default=604_800, ge=60, description="seconds for which doubles are remembered; above max_age")
+
+
 class Settings(BaseModel):
     """All settings. Durations are in seconds."""
 
@@ -99,6 +132,10 @@ class Settings(BaseModel):
     data: Path = Path("data")
     postgres_url: SecretStr | None = Field(default=None, description="null: the embedded Postgres")
     postgres_query_url: SecretStr | None = Field(default=None, description="the query plane's own role")
+    postgres_hooks_url: SecretStr | None = Field(
+        default=None, description="the webhook receiver's own role; null: postgres_url"
+    )
+    redis_url: SecretStr | None = Field(default=None, description="broker of the workers; embedded mode has none")
     qdrant_url: str | None = Field(default=None, description="null: the embedded Qdrant Edge")
     qdrant_api_key: SecretStr | None = None
     qdrant_read_key: SecretStr | None = Field(default=None, description="the query plane's read-only key")
@@ -111,12 +148,17 @@ class Settings(BaseModel):
     issuers: tuple[IssuerSettings, ...] = ()
     azure_devops: AzureDevOpsSettings | None = None
     graph: GraphSettings | None = None
+    sources: tuple[Literal["azure_devops", "teams"], ...] | None = Field(
+        default=None, description="what others ingest, for a process that has no credentials; null: what is configured"
+    )
+    webhooks: WebhookSettings = WebhookSettings()
     labels: tuple[str, ...] = Field(default=(), description="least sensitive first")
     never_index_label: str | None = Field(default=None, description="from this label on nothing is stored")
     required_scope: str = "context.read"
     max_tokens: int = Field(default=6000, ge=200, description="bundle size where the asker names none")
     revocation_sla: int = Field(default=300, ge=1, description="seconds; older permissions fail closed")
     permission_interval: int = Field(default=60, ge=1, description="seconds between permission polls")
+    membership_interval: int = Field(default=60, ge=1, description="seconds between polls of accounts and groups")
     content_interval: int = Field(default=300, ge=1, description="seconds between content polls")
     reconcile_interval: int = Field(
         default=3600, ge=0, description="seconds between comparisons of whole lists with the record; 0: every sync"
@@ -126,6 +168,14 @@ class Settings(BaseModel):
         ge=0,
         description="seconds until a failed item's second retry, four times as many with each more; 0: every sync",
     )
+    subscription_interval: int = Field(
+        default=600, ge=1, description="seconds between looks at whether subscriptions are there and live long enough"
+    )
+    source_concurrency: int = Field(default=2, ge=1, description="jobs that may ask one source's host at once")
+    lease: int = Field(default=60, ge=2, description="seconds after which a dead worker's job is taken over")
+    job_time_limit: int = Field(default=3600, ge=10, description="seconds after which a worker's job is killed")
+    metrics_port: int = Field(default=0, ge=0, le=65535, description="0: no metrics are served")
+    metrics_host: str = "127.0.0.1"
     host: str = "127.0.0.1"
     port: int = Field(default=8321, ge=0, le=65535)
 
@@ -200,6 +250,7 @@ def _names(path: tuple[int | str, ...]) -> list[str]:
         "azure_devops": AzureDevOpsSettings,
         "graph": GraphSettings,
         "issuers": IssuerSettings,
+        "webhooks": WebhookSettings,
     }
     model = tables.get(str(path[0]), Settings) if path else Settings
     return list(model.model_fields)

@@ -93,6 +93,7 @@ class AccessSnapshot:
     """Everything that decides access in one source, read in one pass, before any content.
 
     `complete` False: some list broke off, so what is missing must not be taken as gone (nothing is pruned).
+    `memberships_only`: it tells who belongs to what and says nothing of scopes; what is known of these stays.
     `unknown_principals` counts ACL entries of a kind we don't understand: they name nobody.
     """
 
@@ -101,6 +102,7 @@ class AccessSnapshot:
     containers: tuple[Container, ...] = ()
     scopes: tuple[Scope, ...] = ()
     complete: bool = True
+    memberships_only: bool = False
     unknown_principals: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -176,8 +178,19 @@ class Connector(Protocol):
         """Read people, containers and scopes. Raises SourceError where not even a partial picture could be had."""
         ...
 
+    def memberships(self) -> AccessSnapshot:
+        """Read people and containers only (`memberships_only`): what changes most often, and is cheapest to read.
+        Raises SourceError as `access` does."""
+        ...
+
+    def access_of(self, places: Sequence[str]) -> AccessSnapshot | None:
+        """Read again who may read these places (addresses that a hint names), as a snapshot that is not `complete`
+        and leaves everything else as it is; None where the whole has to be read. Raises SourceError."""
+        ...
+
     def readers(self) -> tuple[Reader, ...]:
-        """The content readers, in the order in which they should run."""
+        """The content readers, in the order in which they should run. They work whether or not `access` was called in
+        this process."""
         ...
 
     def asked(self) -> Mapping[str, int]:

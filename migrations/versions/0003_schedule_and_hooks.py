@@ -1,0 +1,115 @@
+"""Leases and jobs of the schedule, the inbox of deliveries, subscriptions, what was given up, what was erased.
+
+Revision ID: 0003_schedule_and_hooks
+Revises: 0002_checked_runs
+"""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0003_schedule_and_hooks"
+down_revision = "0002_checked_runs"
+branch_labels = None
+depends_on = None
+
+STATEMENTS = (
+    # Who holds what for a while: a holder that dies loses it when the time is over. `token` grows with each holder.
+    """
+    CREATE TABLE leases (
+        name text COLLATE "C" PRIMARY KEY,
+        holder text NOT NULL,
+        token bigint NOT NULL,
+        until timestamptz NOT NULL
+    )
+    """,
+    # One row a job of the schedule: when it may run next, and how its last runs went.
+    """
+    CREATE TABLE jobs (
+        name text COLLATE "C" PRIMARY KEY,
+        due_at timestamptz NOT NULL,
+        started_at timestamptz,
+        finished_at timestamptz,
+        succeeded_at timestamptz,
+        reason text,
+        runs bigint NOT NULL DEFAULT 0,
+        failures integer NOT NULL DEFAULT 0,
+        skipped jsonb NOT NULL DEFAULT '{}'
+    )
+    """,
+    # Deliveries as hints of what to read again: addresses, never texts. One row a hint; `key` tells doubles.
+    """
+    CREATE TABLE inbox (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        source text NOT NULL,
+        key text COLLATE "C" NOT NULL,
+        connector text NOT NULL,
+        hint jsonb NOT NULL,
+        occurred_at timestamptz,
+        received_at timestamptz NOT NULL,
+        state text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'done', 'dead')),
+        attempts integer NOT NULL DEFAULT 0,
+        due_at timestamptz NOT NULL,
+        done_at timestamptz,
+        reason text,
+        UNIQUE (source, key)
+    )
+    """,
+    "CREATE INDEX inbox_pending ON inbox (connector, due_at, id) WHERE state = 'pending'",
+    "CREATE INDEX inbox_received ON inbox (received_at)",
+    # How many deliveries had which outcome: accepted, doubled, forged, stale, oversized, malformed, unknown, …
+    """
+    CREATE TABLE deliveries (
+        source text NOT NULL,
+        outcome text NOT NULL,
+        n bigint NOT NULL,
+        last_at timestamptz NOT NULL,
+        PRIMARY KEY (source, outcome)
+    )
+    """,
+    """
+    CREATE TABLE subscriptions (
+        connector text NOT NULL,
+        resource text NOT NULL,
+        id text NOT NULL,
+        made_at timestamptz NOT NULL,
+        renewed_at timestamptz NOT NULL,
+        expires_at timestamptz NOT NULL,
+        last_delivery_at timestamptz,
+        reason text,
+        PRIMARY KEY (connector, resource)
+    )
+    """,
+    "CREATE INDEX subscriptions_id ON subscriptions (id)",
+    """
+    CREATE TABLE dead_letters (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        name text NOT NULL,
+        body jsonb NOT NULL,
+        reason text NOT NULL,
+        attempts integer NOT NULL,
+        at timestamptz NOT NULL
+    )
+    """,
+    # Who and what must never come back. A person is kept by digest of their identity, an item by address.
+    """
+    CREATE TABLE erasures (
+        subject text COLLATE "C" PRIMARY KEY,
+        kind text NOT NULL CHECK (kind IN ('person', 'item')),
+        at timestamptz NOT NULL,
+        receipt jsonb NOT NULL
+    )
+    """,
+)
+
+
+def upgrade() -> None:
+    """Make the tables."""
+    for statement in STATEMENTS:
+        op.execute(statement)
+
+
+def downgrade() -> None:
+    """Drop the tables: deliveries that wait are lost, and the next poll finds what they told."""
+    for table in ("erasures", "dead_letters", "subscriptions", "deliveries", "inbox", "jobs", "leases"):
+        op.execute(f"DROP TABLE {table}")
