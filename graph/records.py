@@ -139,18 +139,11 @@ class ItemStore(Withholding):
                 "UPDATE items SET index_cleared = true WHERE uri = ANY(%s) AND lifecycle = 'deleted'", [sorted(uris)]
             )
 
-    def not_indexed(self) -> Iterator[str]:
+    def not_indexed(self, source: Source | None = None) -> Iterator[str]:
         """Live items with which the index is behind, and deleted ones that it still holds (those have no `body`), by
-        address. For hidden ones see `Withholding.not_withheld`."""
+        address, of one source or all. For hidden ones see `Withholding.not_withheld`."""
         with self._db.connection() as connection:
-            rows = connection.execute(
-                """
-                SELECT uri FROM items WHERE lifecycle = 'live' AND
-                    (indexed_digest IS DISTINCT FROM digest OR indexed_scope IS DISTINCT FROM scope)
-                UNION ALL SELECT uri FROM items WHERE NOT index_cleared
-                ORDER BY uri
-                """
-            ).fetchall()
+            rows = connection.execute(_BEHIND, {"source": source.value if source else None}).fetchall()
         return iter([r["uri"] for r in rows])
 
     def forget_index(self) -> None:
@@ -250,6 +243,13 @@ def _outdated(item: Item, old: DictRow, at: datetime) -> bool:
 _KNOWN: Final = """
     SELECT uri, lifecycle, digest, scope, version, modified_at, ingested_at, noticed_at, deleted_at, deletion_stated,
         deletion_version, indexed_digest, indexed_scope FROM items WHERE uri = ANY(%s)
+"""
+_BEHIND: Final = """
+    SELECT uri FROM (
+        SELECT uri, source FROM items WHERE lifecycle = 'live' AND
+            (indexed_digest IS DISTINCT FROM digest OR indexed_scope IS DISTINCT FROM scope)
+        UNION ALL SELECT uri, source FROM items WHERE NOT index_cleared
+    ) behind WHERE %(source)s::text IS NULL OR source = %(source)s ORDER BY uri
 """
 _INDEXED: Final = """
     UPDATE items i SET indexed_digest = i.digest, indexed_scope = i.scope

@@ -77,12 +77,13 @@ class Withholding(ItemReader):
             ).fetchall()
         return {r["uri"] for r in rows}
 
-    def not_withheld(self) -> list[str]:
-        """Hidden items whose points may still be where they can be searched, by address."""
+    def not_withheld(self, source: Source | None = None) -> list[str]:
+        """Hidden items whose points may still be where they can be searched, by address; of one source or all."""
         with self._db.connection() as connection:
             rows = connection.execute(
-                "SELECT uri FROM items WHERE lifecycle = 'hidden' AND indexed_scope IS DISTINCT FROM %s ORDER BY uri",
-                [WITHHELD],
+                "SELECT uri FROM items WHERE lifecycle = 'hidden' AND indexed_scope IS DISTINCT FROM %(withheld)s "
+                "AND (%(source)s::text IS NULL OR source = %(source)s) ORDER BY uri",
+                {"withheld": WITHHELD, "source": source.value if source else None},
             ).fetchall()
         return [r["uri"] for r in rows]
 

@@ -102,8 +102,9 @@ class Pipeline:
                 tally.add("unchanged")
             elif outcome.in_index:
                 # Another scope, or back from where it was withheld: the vectors are there.
-                allowed, version = self._access(entry.item.scope)
-                self._index.move_item(entry.item.uri, entry.item.scope, allowed, version)
+                access = self._access(entry.item.scope)
+                self._index.move_item(entry.item.uri, entry.item.scope, *access)
+                self._catch_up(entry.item, access)
                 ready.append(entry)
             else:
                 fresh.append(entry)
@@ -145,13 +146,14 @@ class Pipeline:
             self._index.move_item(uri, WITHHELD, (), 0)
         self._items.record_withheld(hidden)
 
-    def repair(self, *, at: datetime, tally: Tally) -> None:
-        """Bring the index to what the record says (after a kill, a lost index, or a gate that did not pass)."""
+    def repair(self, *, at: datetime, tally: Tally, source: Source | None = None) -> None:
+        """Bring the index to what the record says (after a kill, a lost index, or a gate that did not pass), of one
+        source or all."""
         if self._index.count_points() == 0:
             # Lost, or removed by hand: what the record says of it no longer holds.
             self._items.forget_index()
-        self.withhold(self._items.not_withheld())
-        behind = list(self._items.not_indexed())
+        self.withhold(self._items.not_withheld(source))
+        behind = list(self._items.not_indexed(source))
         for start in range(0, len(behind), _AT_ONCE):
             entries: list[_Entry] = []
             for uri in behind[start : start + _AT_ONCE]:
@@ -213,7 +215,15 @@ class Pipeline:
             access = self._access(entry.item.scope)
             vectors = [old.get(c.digest) or (dense[c.digest], sparse_document(c.embedded_text)) for c in entry.chunks()]
             self._index.replace_item(entry.item.uri, points_of(entry.item, entry.chunks(), vectors, access))
+            self._catch_up(entry.item, access)
         return [len(some) for some in missing]
+
+    def _catch_up(self, item: Item, written: tuple[tuple[Principal, ...], int]) -> None:
+        """Give points the rule that holds now, where it changed while they were written: the rewrite of the scope may
+        have gone by before they were there."""
+        while (now := self._access(item.scope)) != written:
+            self._index.move_item(item.uri, item.scope, *now)
+            written = now
 
     def _derive(self, entries: Sequence[_Entry]) -> list[None]:
         self._glossary.replace_all({e.item.uri: glossary_entries(e.item) for e in entries})

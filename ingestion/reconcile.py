@@ -1,10 +1,12 @@
 """Reconciliation: the whole list of what a source has is held against the record, now and then.
 
-It finds what no feed tells: items destroyed for good, and whole repos or wikis that are gone or closed to us.
+It finds what no feed told: items destroyed for good, whole repos or wikis that are gone or closed to us, and items that
+never came. What may be shown wrongly is withheld first; then what is there is fetched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from graph.records import ItemStore
@@ -39,6 +41,13 @@ class Reconciler:
         missed = self._items.missed(reader.source)
         if full_read is None and not missed and not self._is_due(connector, reader, run_at):
             return
+        self.compare(connector, reader, run_at, tally, full_read)
+
+    def compare(
+        self, connector: str, reader: Reader, run_at: datetime, tally: Tally, full_read: set[str] | None = None
+    ) -> None:
+        """`reconcile`, whether it is due or not."""
+        missed = self._items.missed(reader.source)
         listed = reader.present()
         found = set(listed) if listed is not None else full_read
         if found is None:
@@ -57,12 +66,24 @@ class Reconciler:
         gone = sorted(uri for uri in lacking if not uri.startswith(prefixes))
         if gone:
             self._applier.miss(gone, run_at, tally)
-        back = sorted(uri for uri in missed if uri in found)
-        for start in range(0, len(back), _READ_AGAIN):
-            some = back[start : start + _READ_AGAIN]
-            self._applier.apply(reader, reader.fetch(some), run_at, tally, set())
+        self._fetch(reader, sorted(uri for uri in missed if uri in found), run_at, tally)
+        there = {x for x in found if isinstance(x, str)}
+        absent = there - self._items.uris(reader.source)
+        if full_read is None:
+            # What a whole read left out, or an earlier comparison could not get, is left out on purpose.
+            before = self._runs.checkpoint(connector, _mark(reader)) or {}
+            unknown = sorted(absent.difference(before.get("left_out", ())))
+            tally.add("absent", len(unknown))
+            self._fetch(reader, unknown, run_at, tally)
+            absent = there - self._items.uris(reader.source)
         self._pipeline.flush()
-        self._runs.commit_checkpoint(connector, _mark(reader), {"at": run_at.isoformat()})
+        mark = {"at": run_at.isoformat(), "left_out": sorted(absent)}
+        self._runs.commit_checkpoint(connector, _mark(reader), mark)
+
+    def _fetch(self, reader: Reader, uris: Sequence[str], run_at: datetime, tally: Tally) -> None:
+        for start in range(0, len(uris), _READ_AGAIN):
+            some = uris[start : start + _READ_AGAIN]
+            self._applier.apply(reader, reader.fetch(some), run_at, tally, set())
 
     def _is_due(self, connector: str, reader: Reader, now: datetime) -> bool:
         last = self._runs.checkpoint(connector, _mark(reader))

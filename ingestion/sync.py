@@ -3,12 +3,14 @@
 One run a reader. A batch is committed as: record, index, flush, checkpoint; killed anywhere, the next run goes on
 from the last checkpoint and meets its own half-done work again without doubling it. What a failed run brought is
 kept; a list that broke off deletes nothing.
+
+Runs of different readers may go on at once, in one process or several; those of one reader one after the other, which
+is for the caller to see to (`ingestion.schedule`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,42 +24,22 @@ from graph.inventory import Inventory
 from graph.records import ItemStore
 from graph.runs import RunStore
 from graph.scopes import ScopeStore
+from ingestion.access_sync import ACCESS as ACCESS
+from ingestion.access_sync import AccessSync
 from ingestion.changes import Applier
 from ingestion.connector import Connector, Reader
 from ingestion.gate import Gate
 from ingestion.pipeline import Pipeline, Tally
 from ingestion.reconcile import Reconciler
+from ingestion.report import Progress as Progress
+from ingestion.report import RunReport as RunReport
+from ingestion.report import RunWriter, count_asked, told
 
-ACCESS = "access"
 # Under which name it is kept how the record's texts were cut.
 _CHUNKS = "chunks"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a reader is: `total` None where the source does not tell."""
-
-    connector: str
-    reader: str
-    done: int
-    total: int | None
-    finished: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RunReport:
-    """How one reader's run ended: `complete`, `partial` (something failed and is told), `failed` (it broke off, or
-    the checks did not pass) or `blocked` (it waits for something else). `checks` is what the gate found."""
-
-    connector: str
-    reader: str
-    state: str
-    counts: Mapping[str, int]
-    reason: str | None = None
-    checks: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Synchronizer:
+class Synchronizer(AccessSync):
     """Runs connectors against the stores. `reconcile_every`: how often a reader's whole list is held against the
     record; a full read and items that were missed before bring it forward."""
 
@@ -75,12 +57,11 @@ class Synchronizer:
         wall_clock: Clock | None = None,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:
+        clock = wall_clock or SystemClock()
+        writer = RunWriter(runs, on_progress)
+        super().__init__(scopes=scopes, directory=directory, runs=runs, index=index, writer=writer, clock=clock)
         self._pipeline = pipeline
-        self._scopes = scopes
-        self._directory = directory
-        self._runs = runs
-        self._index = index
-        self._clock = wall_clock or SystemClock()
+        self._items = items
         self._on_progress = on_progress
         self._applier = Applier(pipeline=pipeline, items=items, runs=runs)
         self._reconciler = Reconciler(
@@ -113,60 +94,28 @@ class Synchronizer:
         between()
         return reports
 
-    def repair(self) -> None:
+    def repair(self, source: Source | None = None) -> None:
         """Finish what a kill left half-done, cut anew what an older version of ours cut, and index again what a lost
-        index no longer holds."""
-        self.write_access()
-        self._cut_anew()
-        self._pipeline.repair(at=self._now(), tally=Tally())
+        index no longer holds; of one source, or of all and the payloads of rules."""
+        if source is None:
+            self.write_access()
+        for each in Source if source is None else (source,):
+            self._cut_anew(each)
+        self._pipeline.repair(at=self._now(), tally=Tally(), source=source)
         self._pipeline.flush()
 
-    def _cut_anew(self) -> None:
+    def _cut_anew(self, source: Source) -> None:
         """Once after an upgrade that cuts texts otherwise; killed half-way, it begins again and skips what is done."""
-        for source in Source:
-            done = self._runs.checkpoint(_CHUNKS, source.value)
-            if done is None or done.get("chunking") != CHUNKING:
-                self._pipeline.cut_anew(source)
-                self._runs.commit_checkpoint(_CHUNKS, source.value, {"chunking": CHUNKING})
+        done = self._runs.checkpoint(_CHUNKS, source.value)
+        if done is None or done.get("chunking") != CHUNKING:
+            self._pipeline.cut_anew(source)
+            self._runs.commit_checkpoint(_CHUNKS, source.value, {"chunking": CHUNKING})
 
     def forget_checkpoints(self, connector: Connector) -> None:
         """Let the next run of each reader of a connector read everything from the beginning. Nothing is deleted or
         embedded for that: what is unchanged stays as it is."""
         for reader in connector.readers():
             self._runs.forget_checkpoint(connector.name, reader.name)
-
-    def sync_access(self, connector: Connector) -> RunReport:
-        """Read who may read what, obey it at once, then bring the index's payloads up to it."""
-        run = self._runs.start(connector.name, ACCESS)
-        tally, before = Tally(), connector.asked()
-        at = self._now()  # what is read is as old as the moment at which reading began
-        try:
-            snapshot = connector.access()
-        except SourceError as e:
-            _count_asked(connector, before, tally)
-            return self._end(run, connector.name, ACCESS, "failed", tally, str(e))
-        self._directory.apply(snapshot.source, snapshot.people, snapshot.containers, complete=snapshot.complete, at=at)
-        changes = self._scopes.apply(snapshot.source, snapshot.scopes, complete=snapshot.complete, at=at)
-        _count_asked(connector, before, tally)
-        tally.add("scopes", len(snapshot.scopes))
-        tally.add("changed", sum(c.changed for c in changes))
-        tally.add("closed_scopes", sum(not s.acl.gates for s in snapshot.scopes))
-        for kind, n in snapshot.unknown_principals.items():
-            tally.add(f"unknown_principal_kind:{kind}", n)
-        self.write_access()
-        unread = [c.principal for c in snapshot.containers if c.half_known]
-        tally.add("unread_containers", len(unread))
-        if snapshot.complete:
-            self._scopes.touch(snapshot.source, at)
-            return self._end(run, connector.name, ACCESS, "complete", tally, None)
-        return self._end(run, connector.name, ACCESS, "partial", tally, "; ".join(snapshot.notes) or "partial")
-
-    def write_access(self) -> None:
-        """Rewrite the payload of scopes whose rule changed. Queries obey the new rule already; this only lets a
-        grant be found and shortens the list of blocked scopes."""
-        for scope_id, allowed, version in self._scopes.pending():
-            self._index.set_access(scope_id, sorted(allowed), version)
-            self._scopes.mark_indexed(scope_id, version)
 
     def sync_reader(
         self,
@@ -197,19 +146,63 @@ class Synchronizer:
                 self._read(connector, reader, None, tally, seen, between, at)
             self._reconciler.reconcile(connector.name, reader, at, tally, seen if full else None)
         except SourceError as e:
-            _count_asked(connector, before, tally)
-            return self._end(run, connector.name, reader.name, "failed", tally, str(e))
-        _count_asked(connector, before, tally)
+            count_asked(connector, before, tally)
+            return self._writer.end(run, connector.name, reader.name, "failed", tally, str(e))
+        return self._checked(run, connector, reader, reader.name, before, tally)
+
+    def read_items(self, connector: Connector, reader: Reader, uris: Sequence[str]) -> RunReport:
+        """Read these items again, as the source has them now: what a hint names. The reader's checkpoint stays."""
+        name = f"{reader.name}/hints"
+        run = self._runs.start(connector.name, name)
+        tally, before, at = Tally(), connector.asked(), self._now()
+        try:
+            self._applier.apply(reader, reader.fetch(uris), at, tally, set())
+        except SourceError as e:
+            count_asked(connector, before, tally)
+            return self._writer.end(run, connector.name, name, "failed", tally, str(e))
+        self._pipeline.flush()
+        count_asked(connector, before, tally)
+        reason = told(tally)
+        return self._writer.end(run, connector.name, name, "partial" if reason else "complete", tally, reason)
+
+    def reconcile(self, connector: Connector, reader: Reader) -> RunReport:
+        """Hold the source's whole list against the record, and the record against the index, and mend what differs:
+        first what may be shown wrongly is withheld, then it is fetched."""
+        name = f"{reader.name}/reconcile"
+        run = self._runs.start(connector.name, name)
+        tally, before = Tally(), connector.asked()
+        try:
+            self._reconciler.compare(connector.name, reader, self._now(), tally)
+        except SourceError as e:
+            count_asked(connector, before, tally)
+            return self._writer.end(run, connector.name, name, "failed", tally, str(e))
+        report = self._checked(run, connector, reader, name, before, tally)
+        if report.checks.get("passed") is False:
+            self.repair(reader.source)
+        return report
+
+    def withhold(self, uris: Collection[str], reason: str) -> int:
+        """Show these items to nobody until their source was asked about them; return how many were shown until now.
+        Obeyed by the next question; the index follows."""
+        hidden = self._items.hide_all(uris, reason, self._now())
+        self._pipeline.withhold(hidden)
+        return len(hidden)
+
+    def _checked(
+        self, run: int, connector: Connector, reader: Reader, name: str, before: Mapping[str, int], tally: Tally
+    ) -> RunReport:
+        """Let a run that came to its end pass the gate, and end it as what it is."""
+        count_asked(connector, before, tally)
         verdict = self._gate.check(reader.source)
-        told = _told(tally)
+        kept_out = told(tally)
         if verdict.blocked_by is not None:
             state, reason = "blocked", verdict.blocked_by
         elif verdict.wrong is not None:
             state, reason = "failed", verdict.wrong
         else:
-            state, reason = ("partial" if told else "complete"), None
-        reasons = "; ".join(x for x in (reason, told) if x) or None
-        return self._end(run, connector.name, reader.name, state, tally, reasons, verdict.as_checks())
+            state, reason = ("partial" if kept_out else "complete"), None
+        reasons = "; ".join(x for x in (reason, kept_out) if x) or None
+        return self._writer.end(run, connector.name, name, state, tally, reasons, verdict.as_checks())
 
     def _read(
         self,
@@ -232,41 +225,7 @@ class Synchronizer:
         """The run of a reader that may not begin, because nobody could say who may read what it brings."""
         run = self._runs.start(connector.name, reader.name, reader.source)
         reason = f"the permissions could not be read: {access.reason}"
-        return self._end(run, connector.name, reader.name, "blocked", Tally(), reason)
-
-    def _end(
-        self,
-        run: int,
-        connector: str,
-        reader: str,
-        state: str,
-        tally: Tally,
-        reason: str | None,
-        checks: Mapping[str, Any] | None = None,
-    ) -> RunReport:
-        counts = {word: n for word, n in sorted(tally.counts.items()) if n}
-        self._runs.finish(run, state, reason, counts, checks)
-        self._on_progress(Progress(connector, reader, 1, 1, finished=True))
-        return RunReport(connector, reader, state, counts, reason, checks or {})
+        return self._writer.end(run, connector.name, reader.name, "blocked", Tally(), reason)
 
     def _now(self) -> datetime:
         return self._clock.now()
-
-
-def _count_asked(connector: Connector, before: Mapping[str, int], tally: Tally) -> None:
-    """Count what was asked of the source since `before` (permissions that were looked at meanwhile, too)."""
-    for word, n in connector.asked().items():
-        tally.add(word, n - before.get(word, 0))
-
-
-def _told(tally: Tally) -> str | None:
-    """What kept a run from reading everything, in words."""
-    counts, told = tally.counts, []
-    if counts["failed"]:
-        told.append(f"{counts['failed']} items failed and will be retried")
-    if counts["unreadable"]:
-        names = sorted(k.removeprefix("unreadable:") for k in counts if k.startswith("unreadable:"))
-        told.append(f"not readable for the connector, so withheld: {', '.join(names[:10])}")
-    if counts["unlisted"]:
-        told.append(f"{counts['unlisted']} parts could not be listed, so nothing there was taken as gone")
-    return "; ".join(told) or None

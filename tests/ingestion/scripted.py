@@ -114,6 +114,12 @@ class ScriptedConnector:
             raise SourceError("the projects can't be listed")
         return AccessSnapshot(source=self.name, scopes=(scope("open", allow(IRIS)),))
 
+    def memberships(self) -> AccessSnapshot:
+        return AccessSnapshot(source=self.name, memberships_only=True)
+
+    def access_of(self, places: Sequence[str]) -> AccessSnapshot | None:
+        return None
+
     def readers(self) -> tuple[Reader, ...]:
         return (self.reader,)
 
