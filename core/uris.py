@@ -52,6 +52,21 @@ def wiki_pages(organization: str, wiki_id: str) -> str:
     return _join("ado", organization.lower(), "wikis", wiki_id.lower()) + "/"
 
 
+def channel(tenant: str, channel_id: str) -> str:
+    """A channel as a place: what may be read there, and by whom."""
+    return _join("teams", tenant.lower(), "channels", channel_id)
+
+
+def team(tenant: str, team_id: str) -> str:
+    """A team with all its channels as a place."""
+    return _join("teams", tenant.lower(), "teams", team_id.lower())
+
+
+def directory(tenant: str) -> str:
+    """Accounts and groups of a tenant as a place."""
+    return _join("teams", tenant.lower(), "directory")
+
+
 def thread(tenant: str, channel_id: str, root_id: str) -> str:
     """A Teams thread by its root message: the unit of meaning in chat."""
     return _join("teams", tenant.lower(), "channels", channel_id, "messages", root_id)
