@@ -56,11 +56,13 @@ class DirectoryStore:
         *,
         complete: bool,
         at: datetime,
+        kinds: Collection[str] | None = None,
     ) -> bool:
         """Take over what a source says, in one transaction; return whether access changed (then the epoch moved).
 
         `complete`: people and containers of this source that are not listed are gone. Otherwise nothing is removed
         but members that a listed container no longer has. A container's members None: it keeps those it had.
+        `kinds`: the kinds of containers that were read at all (None: every one); those of other kinds stay.
         """
         persons = list({x.principal: x for x in people}.values())
         boxes = list({x.principal: x for x in containers}.values())
@@ -68,7 +70,7 @@ class DirectoryStore:
         def work(connection: Connection[DictRow]) -> bool:
             # One snapshot at a time: two would deadlock on shared rows, or one undo half of the other.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [_APPLY_LOCK])
-            changed = write_snapshot(connection, snapshot_source, persons, boxes, complete=complete, at=at)
+            changed = write_snapshot(connection, snapshot_source, persons, boxes, complete=complete, at=at, kinds=kinds)
             if changed:
                 move_epoch(connection)
             return changed

@@ -26,10 +26,11 @@ def write_snapshot(
     *,
     complete: bool,
     at: datetime,
+    kinds: Collection[str] | None = None,
 ) -> bool:
     """Bring the tables to what `source` says (see `DirectoryStore.apply`); True where access may have changed."""
     changed = _apply_people(connection, source, people, complete)
-    changed |= _apply_containers(connection, source, containers, complete, at)
+    changed |= _apply_containers(connection, source, containers, complete, at, kinds)
     if source in DIRECTORIES:
         changed |= _apply_audiences(connection, source)
     changed |= _note_sync(connection, source, complete, at)
@@ -70,7 +71,12 @@ def _apply_people(
 
 
 def _apply_containers(
-    connection: Connection[DictRow], source: str, containers: Sequence[Container], complete: bool, at: datetime
+    connection: Connection[DictRow],
+    source: str,
+    containers: Sequence[Container],
+    complete: bool,
+    at: datetime,
+    kinds: Collection[str] | None,
 ) -> bool:
     """Upsert containers and their members; True where a membership, or whether one is known, changed."""
     before = {
@@ -96,8 +102,8 @@ def _apply_containers(
             """,
             [source, box.principal, clean(box.name), box.kind, at if unread else None],
         )
-    if complete and before:
-        gone = sorted(before)
+    gone = sorted(name for name, row in before.items() if kinds is None or row["kind"] in kinds)
+    if complete and gone:
         connection.execute("DELETE FROM containers WHERE source = %s AND principal = ANY(%s)", [source, gone])
         connection.execute("DELETE FROM memberships WHERE source = %s AND container = ANY(%s)", [source, gone])
         changed = True

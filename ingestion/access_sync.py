@@ -84,7 +84,11 @@ class AccessSync:
         except SourceError as e:
             count_asked(connector, before, tally)
             return self._writer.end(run, connector.name, reader, "failed", tally, str(e))
-        self._directory.apply(snapshot.source, snapshot.people, snapshot.containers, complete=snapshot.complete, at=at)
+        # Who belongs to what may be read without the rosters that come with the rules: those stay.
+        kinds = {c.kind for c in snapshot.containers} if snapshot.memberships_only else None
+        self._directory.apply(
+            snapshot.source, snapshot.people, snapshot.containers, complete=snapshot.complete, at=at, kinds=kinds
+        )
         if not snapshot.memberships_only:
             changes = self._scopes.apply(snapshot.source, snapshot.scopes, complete=snapshot.complete, at=at)
             tally.add("scopes", len(snapshot.scopes))

@@ -57,6 +57,14 @@ def test_a_refused_page_deletes_no_memberships(directory: DirectoryStore, ingest
     assert directory.unresolved() == frozenset()
 
 
+def test_a_reading_of_some_kinds_of_containers_says_nothing_of_the_others(directory: DirectoryStore) -> None:
+    roster = Container(principal=parse("channel:19:x"), name="X", kind="channel", members=frozenset({TEO}))
+    directory.apply("teams", [], [box("tug", IRIS), box("nord", TEO), roster], complete=True, at=NOW)
+    directory.apply("teams", [], [box("nord", TEO)], complete=True, at=LATER, kinds={"group"})
+    assert directory.closure(IRIS) == {IRIS}
+    assert directory.closure(TEO) == {TEO, group("nord"), roster.principal}
+
+
 def test_a_container_never_read_has_no_members_and_is_unresolved(directory: DirectoryStore) -> None:
     boxes = [box("new", unread=True), box("outer", group("new"))]
     assert directory.apply("graph", [], boxes, complete=True, at=NOW)
