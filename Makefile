@@ -37,7 +37,7 @@ eval: setup ## Ask the golden questions
 	@$(ENGINE) eval $(ON_WORLD)
 
 test: setup-dev ## Run all tests
-	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadfile $(TESTS)
+	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: setup-dev ## Lint, formatting, types, import contracts
 	@$(BIN)/ruff check .

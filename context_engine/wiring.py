@@ -135,10 +135,13 @@ def build_synchronizer(
     index: Index,
     embedder: Embedder,
     *,
+    wall_clock: Clock | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> Synchronizer:
-    """The ingestion plane over its stores."""
-    items, scopes = ItemStore(database), ScopeStore(database, revocation_limit=settings.revocation_limit)
+    """The ingestion plane over its stores. `wall_clock` dates what is read; the machine's where none is given."""
+    clock = wall_clock or SystemClock()
+    items = ItemStore(database)
+    scopes = ScopeStore(database, revocation_limit=settings.revocation_limit, wall_clock=clock)
     pipeline = Pipeline(
         items=items,
         scopes=scopes,
@@ -153,10 +156,11 @@ def build_synchronizer(
         items=items,
         scopes=scopes,
         directory=DirectoryStore(database, required=connector_names(settings)),
-        runs=RunStore(database, retry_after=timedelta(seconds=settings.retry_failed_after)),
+        runs=RunStore(database, clock=clock, retry_after=timedelta(seconds=settings.retry_failed_after)),
         inventory=Inventory(database),
         index=index.writer,
         reconcile_every=timedelta(seconds=settings.reconcile_interval),
+        wall_clock=clock,
         on_progress=on_progress,
     )
 
