@@ -8,6 +8,7 @@ from random import Random
 from fixtures.sandbox.state import SandboxState
 from tests.support import random_containers as containers
 from tests.support import random_content as content
+from tests.support import random_teams as teams
 from tests.support.chance import Chance, Nothing
 
 
@@ -69,5 +70,14 @@ _KINDS: dict[str, tuple[float, Callable[[Chance], str]]] = {
     "label": (3, containers.label),
     "licence": (2, containers.licence),
     "visibility": (1, containers.visibility),
+    "post": (6, teams.post),
+    "edit message": (3, teams.edit),
+    "delete message": (3, teams.delete),
+    "restore message": (2, teams.restore),
+    "label in teams": (1, teams.label),
+    "rename in teams": (1, teams.rename),
+    "member in teams": (5, teams.member),
+    "delete in teams": (1, teams.gone),
+    "restore in teams": (2, teams.back),
     "disable person": (1, lambda c: c.happen(disable_person={"who": c.person()})),
 }

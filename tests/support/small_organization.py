@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from fixtures.sandbox.world_models import World
-from tests.sandbox.small import AT, allow, commit, deny, item, page, stamp, world
+from tests.sandbox.small import AT, allow, commit, deny, item, message, page, stamp, world
 
 Data = dict[str, Any]
 
 
 def small_organization() -> World:
-    """Two projects: work items with comments and links, a project wiki, a code wiki, repos, pull requests."""
+    """Two projects: work items with comments and links, a project wiki, a code wiki, repos, pull requests; and two
+    teams with a channel of each kind."""
     one: Data = {
         "acl": allow("group:staff"),
         "areas": {"/Pay": {}, "/Pay/Cards": {"acl": deny("ben")}, "/Closed": {"inherit": False, "acl": allow("ann")}},
@@ -74,7 +75,31 @@ def small_organization() -> World:
             "lab": {"commits": [stamp("cat", AT) | {"key": "l1", "message": "Begin", "files": {"l.py": "y = 2\n"}}]}
         },
     }
-    made = world(one).model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+    teams: Data = {
+        "Core": {
+            "members": ["ann", "group:ops", "gil"],
+            "channels": {
+                "General": {
+                    "messages": [
+                        message("g1", "How do I settle #1?", replies=[message("g2", "As in [Start](/Start).", "ben")])
+                    ]
+                },
+                "Board": {"kind": "private", "members": ["ann", "dan"], "messages": [message("p1", "Costs")]},
+                "Bridge": {
+                    "kind": "shared",
+                    "members": ["ben"],
+                    "shared_with": ["team:Side"],
+                    "messages": [message("s1", "DCC means dynamic currency conversion.", "ben")],
+                },
+            },
+        },
+        "Side": {
+            "visibility": "public",
+            "members": ["cat", "dan", "gil"],
+            "channels": {"General": {"messages": [message("h1", "Welcome", "cat")]}},
+        },
+    }
+    made = world(one, teams=teams).model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     made["azure_devops"]["projects"]["Q"] = two
     made["format"] = 1
     return World.model_validate(made)
