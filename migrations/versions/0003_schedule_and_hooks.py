@@ -67,6 +67,7 @@ STATEMENTS = (
         PRIMARY KEY (source, outcome)
     )
     """,
+    # `made_with` is a digest of addresses, secret and certificate: with others it has to be made anew.
     """
     CREATE TABLE subscriptions (
         connector text NOT NULL,
@@ -76,6 +77,7 @@ STATEMENTS = (
         renewed_at timestamptz NOT NULL,
         expires_at timestamptz NOT NULL,
         last_delivery_at timestamptz,
+        made_with text NOT NULL DEFAULT '',
         reason text,
         PRIMARY KEY (connector, resource)
     )
