@@ -17,9 +17,11 @@ from psycopg.rows import DictRow
 from core.directory import Account, Container, DirectoryPerson, PersonKind
 from core.errors import UnresolvedIdentityError
 from core.principals import Principal
+from graph.applied import directory_digest, note_applied, would_change_nothing
 from graph.db import Database
 from graph.directory_snapshot import DIRECTORIES as DIRECTORIES
-from graph.directory_snapshot import write_snapshot
+from graph.directory_snapshot import PEOPLE as PEOPLE
+from graph.directory_snapshot import note_sync, write_snapshot
 from graph.epoch import move_epoch
 
 ROSTER_LIMIT: Final = 25
@@ -60,17 +62,26 @@ class DirectoryStore:
     ) -> bool:
         """Take over what a source says, in one transaction; return whether access changed (then the epoch moved).
 
-        `complete`: people and containers of this source that are not listed are gone. Otherwise nothing is removed
-        but members that a listed container no longer has. A container's members None: it keeps those it had.
-        `kinds`: the kinds of containers that were read at all (None: every one); those of other kinds stay.
+        `complete`: the source was read to its end, and people and containers of it that are not listed are gone.
+        Otherwise nothing is removed but members that a listed container no longer has. With `kinds`, containers are
+        gone only where their kind is one of these, which were read to their end in any case; so are people where
+        PEOPLE is. A container's members None: it keeps those it had. A snapshot that the record is known to hold
+        already is not compared with it again.
         """
         persons = list({x.principal: x for x in people}.values())
         boxes = list({x.principal: x for x in containers}.values())
+        digest = directory_digest(persons, boxes, complete=complete, kinds=kinds)
 
         def work(connection: Connection[DictRow]) -> bool:
             # One snapshot at a time: two would deadlock on shared rows, or one undo half of the other.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [_APPLY_LOCK])
-            changed = write_snapshot(connection, snapshot_source, persons, boxes, complete=complete, at=at, kinds=kinds)
+            changed = False
+            if not would_change_nothing(connection, "directory", snapshot_source, digest):
+                changed = write_snapshot(
+                    connection, snapshot_source, persons, boxes, complete=complete, at=at, kinds=kinds
+                )
+                note_applied(connection, "directory", snapshot_source, digest)
+            changed |= note_sync(connection, snapshot_source, complete, at)
             if changed:
                 move_epoch(connection)
             return changed

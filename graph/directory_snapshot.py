@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from core.directory import Container, DirectoryPerson, PersonKind
 from core.principals import Principal
 from graph.db import clean
 
+# Accounts, among the kinds of containers that were read to their end.
+PEOPLE: Final = "people"
 # The sources whose people are the tenant's accounts; others may name people, but don't say who is a member.
 DIRECTORIES: Final = frozenset({"graph", "teams"})
 
@@ -29,16 +31,19 @@ def write_snapshot(
     kinds: Collection[str] | None = None,
 ) -> bool:
     """Bring the tables to what `source` says (see `DirectoryStore.apply`); True where access may have changed."""
-    changed = _apply_people(connection, source, people, complete)
-    changed |= _apply_containers(connection, source, containers, complete, at, kinds)
+
+    def whole(kind: str) -> bool:
+        return complete if kinds is None else kind in kinds
+
+    changed = _apply_people(connection, source, people, prune=complete or whole(PEOPLE))
+    changed |= _apply_containers(connection, source, containers, whole, at)
     if source in DIRECTORIES:
         changed |= _apply_audiences(connection, source)
-    changed |= _note_sync(connection, source, complete, at)
     return changed
 
 
 def _apply_people(
-    connection: Connection[DictRow], source: str, people: Sequence[DirectoryPerson], complete: bool
+    connection: Connection[DictRow], source: str, people: Sequence[DirectoryPerson], *, prune: bool
 ) -> bool:
     """Upsert accounts; True where somebody came, went, or is enabled or counted otherwise."""
     before = {
@@ -64,7 +69,7 @@ def _apply_people(
             """,
             rows,
         )
-    if complete and before:
+    if prune and before:
         connection.execute("DELETE FROM people WHERE source = %s AND principal = ANY(%s)", [source, sorted(before)])
         changed = True
     return changed
@@ -74,9 +79,8 @@ def _apply_containers(
     connection: Connection[DictRow],
     source: str,
     containers: Sequence[Container],
-    complete: bool,
+    whole: Callable[[str], bool],
     at: datetime,
-    kinds: Collection[str] | None,
 ) -> bool:
     """Upsert containers and their members; True where a membership, or whether one is known, changed."""
     before = {
@@ -89,21 +93,26 @@ def _apply_containers(
         unread = box.half_known
         was_unread = old is not None and old["unresolved_since"] is not None
         changed |= unread != was_unread
-        if box.members is not None and box.members != members.get(box.principal, frozenset()):
+        known = members.get(box.principal, frozenset())
+        grew = box.members is not None and not box.members <= known
+        if box.members is not None and box.members != known:
             changed |= _set_members(connection, source, box.principal, box.members)
-        if old is not None and (old["name"], old["kind"], was_unread) == (clean(box.name), box.kind, unread):
+        same = old is not None and (old["name"], old["kind"], was_unread) == (clean(box.name), box.kind, unread)
+        if same and not grew:
             continue
         connection.execute(
             """
-            INSERT INTO containers (source, principal, name, kind, unresolved_since) VALUES (%s, %s, %s, %s, %s)
+            INSERT INTO containers (source, principal, name, kind, unresolved_since, grew_at)
+            VALUES (%s, %s, %s, %s, %s, %s)
             ON CONFLICT (source, principal) DO UPDATE SET name = excluded.name, kind = excluded.kind,
+                grew_at = coalesce(excluded.grew_at, containers.grew_at),
                 unresolved_since = CASE WHEN excluded.unresolved_since IS NULL THEN NULL
                     ELSE coalesce(containers.unresolved_since, excluded.unresolved_since) END
             """,
-            [source, box.principal, clean(box.name), box.kind, at if unread else None],
+            [source, box.principal, clean(box.name), box.kind, at if unread else None, at if grew else None],
         )
-    gone = sorted(name for name, row in before.items() if kinds is None or row["kind"] in kinds)
-    if complete and gone:
+    gone = sorted(name for name, row in before.items() if whole(row["kind"]))
+    if gone:
         connection.execute("DELETE FROM containers WHERE source = %s AND principal = ANY(%s)", [source, gone])
         connection.execute("DELETE FROM memberships WHERE source = %s AND container = ANY(%s)", [source, gone])
         changed = True
@@ -144,18 +153,19 @@ def _apply_audiences(connection: Connection[DictRow], source: str) -> bool:
             everyone.add(who)
         if row["enabled"] and row["kind"] != PersonKind.SERVICE:
             anyone.add(who)
-    known = connection.execute(
-        "SELECT DISTINCT container FROM memberships "
-        "WHERE source = %s AND (container LIKE 'everyone:%%' OR container LIKE 'anyone:%%')",
-        [source],
-    ).fetchall()
-    for row in known:
-        wanted.setdefault(Principal(row["container"]), set())
-    changes = [_set_members(connection, source, audience, wanted[audience]) for audience in sorted(wanted)]
-    return any(changes)
+    known = {
+        Principal(container): members
+        for container, members in _members_of(connection, source).items()
+        if p.kind_of(Principal(container)) in ("everyone", "anyone")
+    }
+    changed = False
+    for audience in sorted(wanted.keys() | known.keys()):
+        if wanted.get(audience, set()) != known.get(audience, frozenset()):
+            changed |= _set_members(connection, source, audience, wanted.get(audience, set()))
+    return changed
 
 
-def _note_sync(connection: Connection[DictRow], source: str, complete: bool, at: datetime) -> bool:
+def note_sync(connection: Connection[DictRow], source: str, complete: bool, at: datetime) -> bool:
     """Record the pass; True where it is the first that came to its end (closures may be answered from now on)."""
     old = connection.execute("SELECT completed_at FROM directory_syncs WHERE source = %s", [source]).fetchone()
     connection.execute(

@@ -13,7 +13,8 @@ from core.principals import Principal
 from graph.directory import DIRECTORIES
 
 # One statement, since each question asks it. A time that lies further ahead than the limit comes from a wrong clock,
-# and proves nothing.
+# and proves nothing. `fresh_boxes` are few at any time: containers that grew since a directory was last read to its
+# end, and hold a group that none lists.
 _MOMENT: Final = """
     WITH RECURSIVE lapsed(principal) AS (
         SELECT principal FROM containers WHERE unresolved_since < %(oldest)s
@@ -21,6 +22,16 @@ _MOMENT: Final = """
         SELECT m.container FROM memberships m JOIN lapsed l ON m.member = l.principal
     ), directories AS (
         SELECT seen_at, completed_at FROM directory_syncs WHERE source = ANY(%(directories)s)
+    ), fresh_boxes AS (
+        SELECT c.principal FROM containers c WHERE c.grew_at > (SELECT max(completed_at) FROM directories)
+        AND EXISTS (
+            SELECT 1 FROM memberships m WHERE m.source = c.source AND m.container = c.principal
+            AND m.member LIKE 'group:%%' AND NOT EXISTS (SELECT 1 FROM containers g WHERE g.principal = m.member)
+        )
+    ), open(principal) AS (
+        SELECT principal FROM fresh_boxes
+        UNION
+        SELECT m.container FROM memberships m JOIN open o ON m.member = o.principal
     )
     SELECT (SELECT epoch FROM access_epoch) AS epoch,
         ARRAY(SELECT source FROM permission_syncs WHERE at BETWEEN %(oldest)s AND %(newest)s) AS fresh,
@@ -31,7 +42,8 @@ _MOMENT: Final = """
                 SELECT 1 FROM unnest(denied) AS who WHERE who LIKE 'group:%%'
                 AND NOT EXISTS (SELECT 1 FROM containers c WHERE c.principal = who)
             )
-        ) AS unlisted
+        ) AS unlisted,
+        ARRAY(SELECT principal FROM open) AS open
 """
 
 
@@ -43,6 +55,7 @@ class Moment:
     was read that recently; where not, nobody's memberships are worth anything. `lapsed`: containers that could not be
     read for longer than the limit, and what contains them; a membership in one lets nobody in any more. `unlisted`:
     scopes whose rule denies a group that no directory listed, and that is newer than the last whole reading of one.
+    `open`: containers with such a group inside, put there after that reading: nobody knows yet who came with it.
     """
 
     epoch: int
@@ -50,6 +63,7 @@ class Moment:
     directory: bool
     lapsed: frozenset[Principal]
     unlisted: frozenset[str]
+    open: frozenset[Principal]
 
 
 def moment_of(connection: Connection[DictRow], now: datetime, limit: timedelta) -> Moment:
@@ -64,4 +78,5 @@ def moment_of(connection: Connection[DictRow], now: datetime, limit: timedelta) 
         directory=row["directory"],
         lapsed=frozenset(Principal(x) for x in row["lapsed"]),
         unlisted=frozenset(row["unlisted"]),
+        open=frozenset(Principal(x) for x in row["open"]),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,6 +22,7 @@ from core.access import Scope, ScopeAcl, ScopeId, Trim, issue_trim
 from core.clock import Clock, SystemClock
 from core.errors import InvariantError
 from core.principals import Principal, PrincipalSet
+from graph.applied import note_applied, scopes_digest, would_change_nothing
 from graph.db import Database
 from graph.directory import unresolved_in
 from graph.epoch import move_epoch, read_epoch
@@ -52,19 +53,23 @@ class ScopeStore:
         self._clock = wall_clock or SystemClock()
         self._trims: OrderedDict[tuple[str, Moment], Trim] = OrderedDict()
         self._rules: dict[str, ScopeAcl] = {}
+        self._digested: tuple[tuple[Scope, ...], bool, str] | None = None
         self._lock = threading.Lock()
 
-    def apply(self, source: str, scopes: Iterable[Scope], *, complete: bool, at: datetime) -> list[ScopeChange]:
+    def apply(self, source: str, scopes: Sequence[Scope], *, complete: bool, at: datetime) -> list[ScopeChange]:
         """Take over the scopes that `source` (a connector) lists, in one transaction.
 
         `complete`: scopes of it that are not listed are nobody's from now on. Otherwise they stay as they are.
-        Returns what became of every scope listed or closed, in order of id. Raises InvariantError where another
-        source has a scope of that id.
+        Returns what became of every scope listed or closed, in order of id; nothing where the record is known to hold
+        just that, and was not compared. Raises InvariantError where another source has a scope of that id.
         """
+        digest = self._digest_of(scopes, complete)
         listed = {s.id: s for s in scopes}
 
         def work(connection: Connection[DictRow]) -> list[ScopeChange]:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [_APPLY_LOCK])
+            if would_change_nothing(connection, "scopes", source, digest):
+                return []
             rows = connection.execute(
                 "SELECT id, origin, source, kind, name, label, attributes, acl_digest, acl_version FROM scopes "
                 "WHERE origin = %s OR id = ANY(%s)",
@@ -80,6 +85,7 @@ class ScopeStore:
                     changes.append(write_scope(connection, source, scope, row, at))
                 elif complete and row is not None:
                     changes.append(write_scope(connection, source, closed(row), row, at))
+            note_applied(connection, "scopes", source, digest)
             if any(c.changed for c in changes):
                 move_epoch(connection)
             return changes
@@ -189,7 +195,7 @@ class ScopeStore:
             if row is None:
                 return None
             moment = moment_of(connection, self._clock.now(), self._limit)
-            unresolved = unresolved_in(connection)
+            unresolved = unresolved_in(connection) | moment.open
         scope = scope_of(row)
         return Standing(
             scope=scope,
@@ -204,7 +210,7 @@ class ScopeStore:
 
     def _work_out(self, connection: Connection[DictRow], principals: PrincipalSet, moment: Moment) -> Trim:
         mine = principals.principals
-        unresolved = unresolved_in(connection)
+        unresolved = unresolved_in(connection) | moment.open
         # Whoever passes a rule is named by its `allowed`, so no other scope can be readable or match in the index.
         rows = connection.execute(
             "SELECT id, origin, acl_digest, allowed, indexed_allowed, denied FROM scopes "
@@ -227,6 +233,18 @@ class ScopeStore:
             readable=readable,
             epoch=moment.epoch,
         )
+
+    def _digest_of(self, scopes: Sequence[Scope], complete: bool) -> str:
+        """Their digest; not made again for the very tuple that the last one was made for."""
+        with self._lock:
+            last = self._digested
+        if last is not None and last[0] is scopes and last[1] == complete:
+            return last[2]
+        digest = scopes_digest(scopes, complete=complete)
+        if isinstance(scopes, tuple):
+            with self._lock:
+                self._digested = (scopes, complete, digest)
+        return digest
 
     def _known_rules(self, connection: Connection[DictRow], digests: set[str]) -> dict[str, ScopeAcl]:
         """Rules by digest; only those that were never met before are fetched and read."""

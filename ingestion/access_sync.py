@@ -85,7 +85,9 @@ class AccessSync:
             count_asked(connector, before, tally)
             return self._writer.end(run, connector.name, reader, "failed", tally, str(e))
         # Who belongs to what may be read without the rosters that come with the rules: those stay.
-        kinds = {c.kind for c in snapshot.containers} if snapshot.memberships_only else None
+        kinds = snapshot.whole
+        if kinds is None and snapshot.memberships_only and snapshot.complete:
+            kinds = frozenset(c.kind for c in snapshot.containers)
         self._directory.apply(
             snapshot.source, snapshot.people, snapshot.containers, complete=snapshot.complete, at=at, kinds=kinds
         )

@@ -94,6 +94,8 @@ class AccessSnapshot:
 
     `complete` False: some list broke off, so what is missing must not be taken as gone (nothing is pruned).
     `memberships_only`: it tells who belongs to what and says nothing of scopes; what is known of these stays.
+    `whole`: kinds of containers (and `people`) that were listed to their end whatever became of the rest: one that is
+    not listed is gone. None: everything where it is `complete`, or the kinds listed where it is of memberships only.
     `unknown_principals` counts ACL entries of a kind we don't understand: they name nobody.
     """
 
@@ -103,6 +105,7 @@ class AccessSnapshot:
     scopes: tuple[Scope, ...] = ()
     complete: bool = True
     memberships_only: bool = False
+    whole: frozenset[str] | None = None
     unknown_principals: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

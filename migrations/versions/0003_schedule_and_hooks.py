@@ -13,6 +13,16 @@ down_revision = "0002_checked_runs"
 branch_labels = None
 depends_on = None
 
+
+def _forgetting(table: str, part: str, lock: int, columns: str | None = None) -> str:
+    """A trigger by which a write to the table forgets the snapshots of that part."""
+    update = f"UPDATE OF {columns}" if columns else "UPDATE"
+    return (
+        f"CREATE TRIGGER forget_snapshots BEFORE INSERT OR DELETE OR TRUNCATE OR {update} ON {table} "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION forget_snapshots('{part}', '{lock}')"
+    )
+
+
 STATEMENTS = (
     # Who holds what for a while: a holder that dies loses it when the time is over. `token` grows with each holder.
     """
@@ -93,15 +103,65 @@ STATEMENTS = (
         at timestamptz NOT NULL
     )
     """,
-    # Who and what must never come back. A person is kept by digest of their identity, an item by address.
+    # Who and what must never come back. A person is kept by digest of their identity, an item by address. `names` are
+    # digests of what a person is called, to find it in texts; without `finished_at` the work is not done yet.
     """
     CREATE TABLE erasures (
         subject text COLLATE "C" PRIMARY KEY,
         kind text NOT NULL CHECK (kind IN ('person', 'item')),
+        names jsonb NOT NULL DEFAULT '[]',
         at timestamptz NOT NULL,
+        finished_at timestamptz,
         receipt jsonb NOT NULL
     )
     """,
+    # What those digests are made with: drawn once, at the first erasure of a person.
+    """
+    CREATE TABLE erasure_key (
+        only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+        key bytea NOT NULL
+    )
+    """,
+    # When a container last got a member that it had not: a directory that was read before may not know it.
+    "ALTER TABLE containers ADD COLUMN grew_at timestamptz",
+    # Snapshots of access that would change nothing, since the tables are what they say: the next one that is the same
+    # need not be compared. Whatever writes to these tables, by whatever way, forgets them all.
+    """
+    CREATE TABLE applied_snapshots (
+        id bigint GENERATED ALWAYS AS IDENTITY,
+        part text NOT NULL CHECK (part IN ('directory', 'scopes')),
+        source text NOT NULL,
+        digest text NOT NULL,
+        PRIMARY KEY (part, source, digest)
+    )
+    """,
+    # The lock is that of whoever compares: a write that was not committed yet can't pass by unseen.
+    """
+    CREATE FUNCTION forget_snapshots() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pg_advisory_xact_lock(TG_ARGV[1]::bigint);
+        DELETE FROM applied_snapshots WHERE part = TG_ARGV[0];
+        RETURN NULL;
+    END $$
+    """,
+    *(_forgetting(table, "directory", 0x6469726563746F72) for table in ("people", "containers", "memberships")),
+    _forgetting(
+        "scopes",
+        "scopes",
+        0x73636F706573,
+        "id, origin, source, kind, name, label, attributes, acl, acl_digest, acl_version, allowed, denied",
+    ),
+)
+_TABLES = (
+    "applied_snapshots",
+    "erasure_key",
+    "erasures",
+    "dead_letters",
+    "subscriptions",
+    "deliveries",
+    "inbox",
+    "jobs",
+    "leases",
 )
 
 
@@ -113,5 +173,9 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Drop the tables: deliveries that wait are lost, and the next poll finds what they told."""
-    for table in ("erasures", "dead_letters", "subscriptions", "deliveries", "inbox", "jobs", "leases"):
+    for table in ("people", "containers", "memberships", "scopes"):
+        op.execute(f"DROP TRIGGER forget_snapshots ON {table}")
+    op.execute("DROP FUNCTION forget_snapshots")
+    op.execute("ALTER TABLE containers DROP COLUMN grew_at")
+    for table in _TABLES:
         op.execute(f"DROP TABLE {table}")

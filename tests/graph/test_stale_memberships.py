@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 
 from core.access import Gate, Layer, ScopeAcl, ScopeId
 from core.clock import FixedClock
-from core.principals import Principal
+from core.directory import Container
+from core.principals import Principal, parse
 from graph.db import Database
 from graph.directory import DirectoryStore
 from graph.scopes import ScopeStore
@@ -88,3 +90,37 @@ def test_a_deny_of_a_group_that_no_directory_lists_yet_shuts_the_scope_until_one
     clock.move_to(clock.now() + timedelta(seconds=1))
     directory.apply("teams", [member("iris")], [], complete=True, at=clock.now())
     assert reads(ingest_db, scopes, IRIS)
+
+
+def test_so_does_one_of_a_container_that_just_got_a_group_which_no_directory_lists_yet(ingest_db: Database) -> None:
+    """Who is in the new group, and so denied through the container, is known once a directory was read after it."""
+    directory, clock = DirectoryStore(ingest_db), FixedClock(NOW)
+    people = [member("iris")]
+    kept_out, around = (Container(principal=parse(f"ado:{x}"), name=x, kind="ado", members=None) for x in "ka")
+
+    def devops(*members: Principal, at: datetime) -> None:
+        inner = replace(kept_out, members=frozenset(members))
+        outer = replace(around, members=frozenset({kept_out.principal}))
+        directory.apply("azure_devops", [], [inner, outer], complete=True, at=at)
+
+    directory.apply("teams", people, [box("crew", IRIS)], complete=True, at=NOW - timedelta(seconds=2))
+    devops(group("crew"), at=NOW - timedelta(seconds=3))
+    layer = Layer("here", allow=frozenset({IRIS}), deny=frozenset({around.principal}))
+    layer_of_teo = Layer("here", allow=frozenset({TEO}))
+    scopes = open_scope(ingest_db, ScopeAcl((Gate("object", (layer, layer_of_teo)),)), clock)
+    assert not reads(ingest_db, scopes, IRIS)  # denied, as one of the crew
+    assert reads(ingest_db, scopes, TEO)
+    devops(group("crew"), group("new"), at=NOW - timedelta(seconds=1))
+    assert not reads(ingest_db, scopes, TEO)
+    standing = scopes.standing(ScopeId("w"), frozenset({TEO}))
+    assert standing is not None
+    assert standing.bars == (Bar.UNREAD_DENY,)
+    directory.apply("teams", people, [box("crew", IRIS), box("new", IRIS)], complete=True, at=clock.now())
+    assert reads(ingest_db, scopes, TEO)
+    # A group that was read about and is not listed was deleted, and has nobody in it.
+    devops(group("crew"), group("new"), group("dead"), at=clock.now() + timedelta(seconds=1))
+    assert not reads(ingest_db, scopes, TEO)
+    directory.apply(
+        "teams", people, [box("crew", IRIS), box("new", IRIS)], complete=True, at=NOW + timedelta(seconds=2)
+    )
+    assert reads(ingest_db, scopes, TEO)
