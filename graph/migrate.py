@@ -1,10 +1,12 @@
-"""Brings a database to the newest schema, and gives the query plane's role what it may do and no more."""
+"""Brings a database to the newest schema, and gives the roles of query plane and webhook receiver what they may do and
+no more."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 from alembic import command
@@ -42,10 +44,19 @@ QUERY_MAY_READ: Final = (
     "supersessions",
     "runs",
 )
+# The role of the webhook receiver: it gets its rights wherever it exists.
+HOOKS_ROLE: Final = "context_hooks"
+# The receiver keeps hints without being able to read or settle any: what it looks at is whether one was there before.
+HOOKS_MAY: Final = (
+    "INSERT, SELECT (source, key) ON inbox",
+    "INSERT, SELECT, UPDATE ON deliveries",
+    "SELECT (id, resource, last_delivery_at), UPDATE (last_delivery_at) ON subscriptions",
+)
 
 
 def migrate(dsn: str, *, query_role: str | None) -> str:
-    """Run every outstanding revision, grant `query_role` its rights (None: no such role), return the revision.
+    """Run every outstanding revision, grant `query_role` its rights (None: no such role), and `HOOKS_ROLE` its own
+    where there is one; return the revision.
 
     Several processes may call this at once. Raises StoreUnavailableError where the database does not answer or
     locks can't be had in time; ConfigError where the role does not exist or may not be granted to.
@@ -62,7 +73,15 @@ def migrate(dsn: str, *, query_role: str | None) -> str:
             command.upgrade(config, "head")
             connection.commit()
             if query_role is not None:
-                _grant(connection, query_role)
+                if not _exists(connection, query_role):
+                    raise ConfigError(
+                        f"there is no role {query_role}",
+                        where="postgres_query_url",
+                        mend=f"As an administrator: CREATE ROLE {query_role} LOGIN PASSWORD '…'",
+                    )
+                _grant(connection, query_role, _query_rights())
+            if _exists(connection, HOOKS_ROLE):
+                _grant(connection, HOOKS_ROLE, [sql.SQL(right) for right in HOOKS_MAY])
             return _revision(connection) or ""
     except (OperationalError, psycopg.OperationalError) as e:
         raise StoreUnavailableError("postgres", f"the schema could not be brought up to date: {_reason(e)}") from e
@@ -104,24 +123,31 @@ def _revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def _grant(connection: Connection, role: str) -> None:
-    """Make the role's rights exactly these, whatever they were before."""
+def _query_rights() -> list[sql.Composable]:
+    tables = sql.SQL(", ").join(sql.Identifier(t) for t in QUERY_MAY_READ)
+    return [sql.SQL("SELECT ON {}").format(tables), sql.SQL("INSERT ON audit")]
+
+
+def _exists(connection: Connection, role: str) -> bool:
+    return _raw(connection).execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone() is not None
+
+
+def _raw(connection: Connection) -> psycopg.Connection[Any]:
     raw = connection.connection.driver_connection
     if not isinstance(raw, psycopg.Connection):
         raise ConfigError("not a Postgres database", where="postgres_url")
-    if raw.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone() is None:
-        raise ConfigError(
-            f"there is no role {role}",
-            where="postgres_query_url",
-            mend=f"As an administrator: CREATE ROLE {role} LOGIN PASSWORD '…'",
-        )
+    return raw
+
+
+def _grant(connection: Connection, role: str, rights: Sequence[sql.Composable]) -> None:
+    """Make the role's rights exactly these, whatever they were before."""
+    raw = _raw(connection)
     name = sql.Identifier(role)
-    tables = sql.SQL(", ").join(sql.Identifier(t) for t in QUERY_MAY_READ)
     raw.execute(sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {}").format(name))
     raw.execute(sql.SQL("REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM {}").format(name))
     raw.execute(sql.SQL("GRANT USAGE ON SCHEMA public TO {}").format(name))
-    raw.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(tables, name))
-    raw.execute(sql.SQL("GRANT INSERT ON audit TO {}").format(name))
+    for right in rights:
+        raw.execute(sql.SQL("GRANT {} TO {}").format(right, name))
     owner = raw.execute(
         "SELECT current_database(), pg_has_role(datdba, 'MEMBER') FROM pg_database WHERE datname = current_database()"
     ).fetchone()

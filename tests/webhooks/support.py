@@ -1,0 +1,23 @@
+"""What tests of the receiver share: its own role in a real Postgres."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import sql
+
+from context_engine.postgres import QUERY_ROLE
+from graph.migrate import HOOKS_ROLE, migrate
+from tests.support.postgres import FreshDatabase, PostgresServer
+
+PASSWORD = "of-the-receiver"
+
+
+def hooks_dsn(postgres: PostgresServer, database: FreshDatabase) -> str:
+    """The receiver's way into a database, where its role is made and has its rights."""
+    with psycopg.connect(postgres._server.superuser_dsn, autocommit=True) as connection:
+        if connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [HOOKS_ROLE]).fetchone() is None:
+            role, password = sql.Identifier(HOOKS_ROLE), sql.Literal(PASSWORD)
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(role, password))
+    migrate(database.ingest_dsn, query_role=QUERY_ROLE)
+    head, _, tail = database.ingest_dsn.partition("@")
+    return f"{head.partition('//')[0]}//{HOOKS_ROLE}:{PASSWORD}@{tail}"
