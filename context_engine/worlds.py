@@ -110,6 +110,9 @@ def world_settings(sandbox: SandboxServer, data: Path, overrides: Mapping[str, A
         client_id=SANDBOX_CLIENT[0],
         client_secret=SecretStr(SANDBOX_CLIENT[1]),
         public_teams_open=True,
+        # The sandbox has no limits but those that a test sets.
+        team_requests_per_second=0,
+        message_requests_per_second=0,
     )
     azure_devops = None
     if world.azure_devops is not None:

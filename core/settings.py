@@ -78,8 +78,11 @@ class GraphSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    base_url: str = "https://graph.microsoft.com/v1.0"
-    authority: str = "https://login.microsoftonline.com"
+    cloud: Literal["global", "usgov", "dod", "china"] = Field(
+        default="global", description="which cloud the tenant is in; usgov: GCC High"
+    )
+    base_url: str | None = Field(default=None, description="null: that of the cloud")
+    authority: str | None = Field(default=None, description="null: that of the cloud")
     token_url: str | None = Field(default=None, description="a plain OAuth 2.0 token endpoint instead of Entra's")
     tenant: str
     client_id: str
@@ -88,6 +91,17 @@ class GraphSettings(BaseModel):
     public_teams_open: bool = Field(
         default=False,
         description="standard channels of public teams are readable by every member of the tenant",
+    )
+    sweep_interval: int = Field(
+        default=86_400,
+        ge=0,
+        description="seconds until a channel is read whole again, for threads too old for a delta; 0: never by itself",
+    )
+    team_requests_per_second: float = Field(
+        default=3.0, ge=0, description="on any one team, of a process; 0: no limit of ours"
+    )
+    message_requests_per_second: float = Field(
+        default=15.0, ge=0, description="for messages, of a process; 0: no limit of ours"
     )
 
 

@@ -1,30 +1,35 @@
-"""Channels, their rosters and their scopes. Who may read is the channel's own `allMembers`, never the team's list for
-a private or shared channel, and never "public" by default."""
+"""Which channels are read: those of the allowed teams, and those that other teams of the tenant share into them."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
-from core import principals
-from core.access import NOBODY, Gate, Layer, Scope, ScopeAcl, ScopeId
-from core.errors import SourceAuthError, SourceError
-from core.principals import Principal
-from ingestion.connector import Container
-from ingestion.teams.client import GraphClient
+from core.errors import SourceAuthError, SourceError, SourceNotFoundError
+from ingestion.teams.client import GraphClient, SourceRefusedError
+
+Json = Mapping[str, Any]
 
 # Without it shared channels arrive as `unknownFutureValue`.
-PREFER = "include-unknown-enum-members"
-KINDS = frozenset({"standard", "private", "shared"})
-# The only kind of member that is an account of a directory; the others carry numbers and ids of other systems.
-_ACCOUNT = "aaduserconversationmember"
+PREFER: Final = "include-unknown-enum-members"
+KINDS: Final = frozenset({"standard", "private", "shared"})
+_TEAM_FIELDS: Final = "id,displayName,visibility,assignedLabels"
+_ALL_TEAMS: Final = (
+    "/groups?$filter=resourceProvisioningOptions/Any(x:x eq 'Team')&$select=" + _TEAM_FIELDS + "&$top=999"
+)
+# Where a shared channel lives. The address as given can't be called: the tenant's part has to go.
+_HOME: Final = re.compile(r"(?:/tenants/([0-9a-fA-F-]{36}))?/teams/([0-9a-fA-F-]{36})/channels/")
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel that is hosted here, with where it belongs. `label` is its own, or its team's."""
+    """A channel of this tenant, with the team that hosts it. `label` is its own, or its team's.
+
+    `into`: the allowed teams that it is shared into, where the team that hosts it is not allowed itself.
+    """
 
     id: str
     name: str
@@ -33,6 +38,7 @@ class Channel:
     team_name: str
     team_public: bool
     label: str | None
+    into: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -46,145 +52,179 @@ class Channel:
 
 
 @dataclass
-class Rosters:
-    """Channels with their containers and scopes.
+class Listing:
+    """The channels of the allowed teams, by id. `hidden` are of a kind that nobody knows: they are nobody's.
 
-    `complete` False where any list broke off; `listed` False where a list of channels did, so that a channel that is
-    missing here may well be there.
+    `lists`: what each list that came whole held. `broken`: lists that broke off, so that a channel that is missing here
+    may well be there. `refused`: lists of incoming channels that Graph does not give, here or any more.
     """
 
-    channels: list[Channel] = field(default_factory=list)
-    containers: list[Container] = field(default_factory=list)
-    scopes: list[Scope] = field(default_factory=list)
+    channels: dict[str, Channel] = field(default_factory=dict)
+    hidden: dict[str, Channel] = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
+    lists: dict[str, frozenset[str]] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
     unknown: Counter[str] = field(default_factory=Counter)
-    complete: bool = True
-    listed: bool = True
     notes: list[str] = field(default_factory=list)
 
+    def get(self, channel_id: str) -> Channel | None:
+        """A channel by id, a hidden one too."""
+        return self.channels.get(channel_id) or self.hidden.get(channel_id)
 
-def scope_id(tenant: str, channel_id: str) -> ScopeId:
-    """The scope of a channel."""
-    return ScopeId(f"teams/{tenant}/channel/{channel_id}")
+    def put(self, channel: Channel) -> None:
+        """Take up a channel, or what is new of it."""
+        (self.channels if channel.kind in KINDS else self.hidden)[channel.id] = channel
+
+    def of_team(self, team_id: str) -> list[Channel]:
+        """The channels that a team hosts or that are shared into it."""
+        every = (*self.channels.values(), *self.hidden.values())
+        return [c for c in every if team_id.lower() in (c.team_id.lower(), *map(str.lower, c.into))]
 
 
-def read_rosters(client: GraphClient, tenant: str, allowed: tuple[str, ...], *, public_teams_open: bool) -> Rosters:
-    """Read all teams that the allowlist names (by id or name; `*` all), their channels and who may read them.
+class ChannelLister:
+    """Lists teams and channels. `allowed` names teams by id or name, `*` all; `incoming`: whether this cloud tells
+    which channels are shared into a team."""
 
-    Raises SourceError where the list of teams itself breaks off, SourceAuthError where the token is refused.
-    """
-    rosters = Rosters()
-    for team in _teams(client, allowed, rosters):
-        name = team.get("displayName") or team["id"]
+    def __init__(self, client: GraphClient, tenant: str, allowed: Collection[str], *, incoming: bool) -> None:
+        self._client, self._tenant = client, tenant
+        self._allowed, self._incoming = tuple(allowed), incoming
+
+    def list_all(self) -> Listing:
+        """List everything. Raises SourceError where the list of teams itself breaks off, SourceAuthError where the
+        token is refused."""
+        listing = Listing()
+        teams: dict[str, Json] = {}
+        for row in self._client.rows(_ALL_TEAMS):
+            if row.get("id"):
+                teams[str(row["id"]).lower()] = row
+            else:
+                listing.unknown["team without an id"] += 1
+        found = [team for team in teams.values() if self._allows(team)]
+        self._missing(found, listing)
+        for team in found:
+            self._own(team, listing)
+        for team in found:
+            self._shared_into(team, teams.get, listing)
+        listing.channels = dict(sorted(listing.channels.items()))
+        if self._allowed and not listing.channels and not listing.broken:
+            listing.unknown["no channel to read"] += 1
+            listing.notes.append("no team that may be read has a channel")
+        return listing
+
+    def list_team(self, team_id: str) -> Listing | None:
+        """List one team alone; None where there is no such team, or it is not allowed. Raises SourceError."""
+        team = self._team(team_id)
+        if team is None or not self._allows(team):
+            return None
+        listing = Listing()
+        self._own(team, listing)
+        self._shared_into(team, self._team, listing)
+        return listing
+
+    def _team(self, team_id: str) -> Json | None:
         try:
-            rows = _channel_rows(client, team["id"])
+            return self._client.get(f"/groups/{team_id}?$select={_TEAM_FIELDS}")
+        except SourceNotFoundError:
+            return None
+
+    def _allows(self, team: Json) -> bool:
+        ids, names = {x.lower() for x in self._allowed}, set(self._allowed)
+        return "*" in names or str(team["id"]).lower() in ids or team.get("displayName") in names
+
+    def _missing(self, found: Iterable[Json], listing: Listing) -> None:
+        named = {str(x) for team in found for x in (str(team["id"]).lower(), team.get("displayName"))}
+        for wanted in self._allowed:
+            if wanted != "*" and wanted not in named and wanted.lower() not in named:
+                listing.unknown["allowed team that is not there"] += 1
+                listing.notes.append(f"there is no team {wanted}")
+
+    def _own(self, team: Json, listing: Listing) -> None:
+        path = f"/teams/{team['id']}/channels"
+        # Every real team has one at least, and the service has been seen to forget them all for a moment, so an empty
+        # list is believed when it is given twice.
+        rows = self._rows(path, team, listing)
+        rows = self._rows(path, team, listing) if rows == [] else rows
+        for row in self._identified(rows, path, listing):
+            self._add(_channel(team, row), str(row.get("tenantId") or self._tenant), listing)
+
+    def _shared_into(self, team: Json, host_of: Callable[[str], Json | None], listing: Listing) -> None:
+        """Channels of other teams, read where they live, once however many teams they come in by."""
+        if not self._incoming:
+            return
+        path = f"/teams/{team['id']}/incomingChannels"
+        for row in self._identified(self._rows(path, team, listing, optional=True), path, listing):
+            home = _HOME.search(str(row.get("@odata.id") or ""))
+            tenants = {str(x).lower() for x in (row.get("tenantId"), home and home.group(1)) if x}
+            name = row.get("displayName") or row["id"]
+            if tenants and tenants != {self._tenant}:
+                self._foreign(str(row["id"]), f"{name}, shared into {_name(team)},", listing)
+                continue
+            host = host_of(home.group(2).lower()) if home is not None and tenants else None
+            if host is None:
+                listing.unknown["incoming channel that does not say where it lives"] += 1
+                listing.notes.append(f"{name}, shared into {_name(team)}, does not say where it lives and is not read")
+            elif (known := listing.get(str(row["id"]))) is None:
+                self._add(_channel(host, row, into=(str(team["id"]),)), self._tenant, listing)
+            elif known.into:  # where its own team is allowed, it comes in by that
+                listing.put(replace(known, into=tuple(sorted({*known.into, str(team["id"])}))))
+
+    def _rows(self, path: str, team: Json, listing: Listing, *, optional: bool = False) -> list[dict[str, Any]] | None:
+        """A list; None where it broke off. `optional`: one that this cloud or tenant may not have at all."""
+        try:
+            return [*self._client.rows(path, prefer=PREFER)]
         except SourceAuthError:
             raise
         except SourceError as e:
-            rosters.complete = rosters.listed = False
-            rosters.notes.append(f"channels of {name} could not be read: {e}")
-            continue
+            if optional and isinstance(e, SourceNotFoundError | SourceRefusedError):
+                listing.refused.add(path)
+                listing.notes.append(f"channels that others share into {_name(team)} are not told: {e}")
+            else:
+                listing.broken.add(path)
+                listing.notes.append(f"channels of {_name(team)} could not be read: {e}")
+            return None
+
+    def _identified(
+        self, rows: Sequence[dict[str, Any]] | None, path: str, listing: Listing
+    ) -> Iterator[dict[str, Any]]:
+        if rows is None:
+            return
+        listing.lists[path] = frozenset(str(row["id"]) for row in rows if row.get("id"))
         for row in rows:
             if row.get("id"):
-                _add(client, tenant, _channel(team, row), row, rosters, public_teams_open)
+                yield row
             else:
-                rosters.unknown["channel without an id"] += 1
-    rosters.channels.sort(key=lambda c: c.id)
-    return rosters
+                listing.unknown["channel without an id"] += 1
+
+    def _add(self, channel: Channel, owner: str, listing: Listing) -> None:
+        if owner.lower() != self._tenant:
+            self._foreign(channel.id, channel.path, listing)
+            return
+        if channel.kind not in KINDS:
+            listing.unknown[f"channel:{channel.kind}"] += 1
+            listing.notes.append(f"{channel.path} is of an unknown kind and stays hidden")
+        listing.put(channel)
+
+    def _foreign(self, channel_id: str, shown: str, listing: Listing) -> None:
+        if channel_id not in listing.foreign:
+            listing.foreign.add(channel_id)
+            listing.unknown["channel of another tenant"] += 1
+            listing.notes.append(f"{shown} belongs to another tenant and is not read")
 
 
-def _teams(client: GraphClient, allowed: tuple[str, ...], rosters: Rosters) -> list[dict[str, Any]]:
-    fields = "id,displayName,visibility,assignedLabels"
-    rows = list(client.rows(f"/groups?$filter=resourceProvisioningOptions/Any(x:x eq 'Team')&$select={fields}"))
-    ids, names = {x.lower() for x in allowed}, set(allowed)
-    found: dict[str, dict[str, Any]] = {}
-    for team in rows:
-        if not team.get("id"):
-            rosters.unknown["team without an id"] += 1
-        elif "*" in allowed or team["id"].lower() in ids or team.get("displayName") in names:
-            found[team["id"]] = team
-    named = {str(x) for team in found.values() for x in (team["id"].lower(), team.get("displayName"))}
-    for wanted in allowed:
-        if wanted != "*" and wanted not in named and wanted.lower() not in named:
-            rosters.unknown["allowed team that is not there"] += 1
-            rosters.notes.append(f"there is no team {wanted}")
-    return list(found.values())
-
-
-def _channel_rows(client: GraphClient, team_id: str) -> list[dict[str, Any]]:
-    """The channels of a team. Every real team has one at least, and the service has been seen to forget them all for
-    a moment, so an empty list is believed when it is given twice."""
-    path = f"/teams/{team_id}/channels"
-    return list(client.rows(path, prefer=PREFER)) or list(client.rows(path, prefer=PREFER))
-
-
-def _add(
-    client: GraphClient, tenant: str, channel: Channel, row: dict[str, Any], rosters: Rosters, public_teams_open: bool
-) -> None:
-    if str(row.get("tenantId") or tenant).lower() != tenant.lower():
-        rosters.unknown["channel of another tenant"] += 1
-        rosters.notes.append(f"{channel.path} belongs to another tenant and is not read")
-        return
-    if channel.kind not in KINDS:
-        rosters.unknown[f"channel:{channel.kind}"] += 1
-        rosters.notes.append(f"{channel.path} is of an unknown kind and stays hidden")
-        rosters.scopes.append(_scope(tenant, channel, NOBODY))
-        return
-    members = _all_members(client, tenant, channel, rosters)
-    roster = principals.channel(channel.id)
-    rosters.channels.append(channel)
-    rosters.containers.append(Container(principal=roster, name=channel.path, kind="channel", members=members))
-    allow = {roster}
-    if public_teams_open and channel.team_public and channel.kind == "standard":
-        allow.add(principals.everyone(tenant))
-    acl = ScopeAcl((Gate("roster", (Layer(channel.path, frozenset(allow)),)),))
-    rosters.scopes.append(_scope(tenant, channel, acl))
-
-
-def _scope(tenant: str, channel: Channel, acl: ScopeAcl) -> Scope:
-    return Scope(
-        id=scope_id(tenant, channel.id),
-        source="teams",
-        kind=f"{channel.kind} channel",
-        name=channel.path,
-        acl=acl,
-        label=channel.label,
-    )
-
-
-def _all_members(client: GraphClient, tenant: str, channel: Channel, rosters: Rosters) -> frozenset[Principal] | None:
-    try:
-        return frozenset(_principals(client.rows(f"{channel.url}/allMembers"), rosters))
-    except SourceAuthError:
-        raise
-    except SourceError as e:
-        rosters.complete = False
-        rosters.notes.append(f"readers of {channel.path} could not be read: {e}")
-        return None
-
-
-def _principals(rows: Iterator[dict[str, Any]], rosters: Rosters) -> Iterator[Principal]:
-    """People by (tenant, id); one person may stand in several rows. A row that does not say who it means, by account
-    and tenant, is skipped and counted: taken as one of ours it might let in somebody else."""
-    for row in rows:
-        kind = str(row.get("@odata.type") or "").rsplit(".", 1)[-1]
-        if kind and kind.lower() != _ACCOUNT:
-            rosters.unknown[f"member:{kind}"] += 1
-        elif not row.get("userId"):
-            rosters.unknown["member without an id"] += 1
-        elif not row.get("tenantId"):
-            rosters.unknown["member without a tenant"] += 1
-        else:
-            yield principals.user(row["tenantId"], row["userId"])
-
-
-def _channel(team: dict[str, Any], row: dict[str, Any]) -> Channel:
+def _channel(team: Json, row: Json, into: tuple[str, ...] = ()) -> Channel:
     labels = [x.get("displayName") for x in team.get("assignedLabels") or () if x.get("displayName")]
     return Channel(
-        id=row["id"],
+        id=str(row["id"]),
         name=row.get("displayName") or "",
         kind=row.get("membershipType") or "unknown",
-        team_id=team["id"],
+        team_id=str(team["id"]),
         team_name=team.get("displayName") or "",
         team_public=str(team.get("visibility") or "").lower() == "public",
         label=row.get("sensitivityLabel") or (labels[0] if labels else None),
+        into=into,
     )
+
+
+def _name(team: Json) -> str:
+    return str(team.get("displayName") or team["id"])

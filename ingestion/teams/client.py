@@ -7,16 +7,19 @@ away). Facts: Microsoft Graph documentation, "Paging", "Throttling", "Use delta 
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
 
 from core.errors import SourceAuthError, SourceError, SourceGoneError, SourceNotFoundError
 from core.settings import GraphSettings
+from ingestion.teams.clouds import endpoints
 from ingestion.teams.retry import ATTEMPTS, TEMPORARY, Backoff
+from ingestion.teams.throttle import Throttle
 from ingestion.teams.token import TokenSource
 
 TIMEOUT_SECONDS = 60.0
@@ -33,10 +36,40 @@ class SourceRefusedError(SourceError):
     retryable = False
 
 
+# How Graph says that a link is of no use any more: begin anew.
+LOST: Final = (SourceGoneError, SourceRefusedError)
+
+
+class Asked:
+    """Counts what was asked. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests, self._retries, self._throttled, self._waited = 0, 0, 0, 0.0
+
+    def count(self, *, requests: int = 1, retries: int = 0, throttled: int = 0, waited: float = 0.0) -> None:
+        """Count more of each."""
+        with self._lock:
+            self._requests += requests
+            self._retries += retries
+            self._throttled += throttled
+            self._waited += waited
+
+    def told(self, waited: float) -> dict[str, int]:
+        """The counts by word; `waited` seconds more."""
+        with self._lock:
+            return {
+                "requests": self._requests,
+                "retries": self._retries,
+                "throttled": self._throttled,
+                "waited_s": round(self._waited + waited),
+            }
+
+
 class GraphClient:
     """Reads Graph as an application (client credentials). Thread-safe.
 
-    `sleep` and `jitter` time the retries; `transport` carries the requests (the network where None).
+    `sleep`, `jitter` and `now` time retries and pace; `transport` carries the requests (the network where None).
     """
 
     def __init__(
@@ -45,17 +78,21 @@ class GraphClient:
         *,
         sleep: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] = random.random,
+        now: Callable[[], float] = time.monotonic,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._base = settings.base_url.rstrip("/")
+        self._base = endpoints(settings).graph
         self._origin = _origin(self._base)
         self._http = httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False, transport=transport)
         self._backoff = Backoff(sleep=sleep, jitter=jitter)
         self._tokens = TokenSource(settings, self._http, self._backoff)
-        self.requests, self.retries = 0, 0
+        self._throttle = Throttle(
+            settings.team_requests_per_second, settings.message_requests_per_second, now=now, sleep=sleep
+        )
+        self._asked = Asked()
 
-    def get(self, path: str, *, prefer: str | None = None) -> Json:
-        """GET a path below the base URL, or a link that Graph gave.
+    def get(self, path: str, *, prefer: str | None = None, tries: int = ATTEMPTS) -> Json:
+        """GET a path below the base URL, or a link that Graph gave; a failing one so many times at most.
 
         Raises SourceAuthError (401 with a fresh token), SourceNotFoundError (403, 404), SourceGoneError (a delta link
         that has expired), SourceRefusedError (400), SourceThrottledError (asked to wait longer than we do) and
@@ -63,24 +100,25 @@ class GraphClient:
         """
         url, where = self._address(path), _shown(path)
         renewed = False
-        for attempt in range(ATTEMPTS):
+        for attempt in range(tries):
             headers = {"Authorization": f"Bearer {self._tokens.bearer()}", "Accept": "application/json"}
             if prefer:
                 headers["Prefer"] = prefer
-            self.requests += 1
-            self.retries += attempt > 0
+            self._asked.count(retries=attempt > 0, waited=self._throttle.wait(path))
             try:
                 answer = self._http.get(url, headers=headers)
             except httpx.HTTPError as e:
-                self._backoff.wait(attempt, reason=type(e).__name__, where=where)
+                self._backoff.wait(attempt, reason=type(e).__name__, where=where, tries=tries)
                 continue
             if answer.status_code == 401 and not renewed:
                 renewed = True  # the token may just have expired
                 self._tokens.forget()
                 continue
             if answer.status_code in TEMPORARY:
+                self._asked.count(requests=0, throttled=answer.status_code == 429)
                 reason = f"HTTP {answer.status_code}"
-                self._backoff.wait(attempt, reason=reason, where=where, retry_after=answer.headers.get("Retry-After"))
+                asked = answer.headers.get("Retry-After")
+                self._backoff.wait(attempt, reason=reason, where=where, retry_after=asked, tries=tries)
                 continue
             if answer.status_code != 200:
                 raise _meaning(answer, where)
@@ -88,10 +126,10 @@ class GraphClient:
             if data is not None:
                 return data
             # A gateway's page, or an answer that was cut off: as good as none.
-            self._backoff.wait(attempt, reason="no JSON in the answer", where=where)
+            self._backoff.wait(attempt, reason="no JSON in the answer", where=where, tries=tries)
         raise SourceError("no answer after several tries", where=where)
 
-    def pages(self, path: str, *, prefer: str | None = None) -> Iterator[Json]:
+    def pages(self, path: str, *, prefer: str | None = None, tries: int = ATTEMPTS) -> Iterator[Json]:
         """Yield the pages of a collection or delta round; ends where there is no nextLink, not at an empty page."""
         seen: set[str] = set()
         link: str | None = path
@@ -99,7 +137,7 @@ class GraphClient:
             if link in seen or len(seen) >= MOST_PAGES:
                 raise SourceError("the paging links go round in a circle", where=_shown(path))
             seen.add(link)
-            page = self.get(link, prefer=prefer)
+            page = self.get(link, prefer=prefer, tries=tries)
             yield page
             link = page.get("@odata.nextLink")
 
@@ -107,6 +145,10 @@ class GraphClient:
         """Yield every row of a collection."""
         for page in self.pages(path, prefer=prefer):
             yield from rows_of(page, path)
+
+    def asked(self) -> dict[str, int]:
+        """What was asked so far: `requests`, `retries`, `throttled` answers, `waited_s` for pace and retries."""
+        return self._asked.told(self._backoff.waited)
 
     def close(self) -> None:
         """Release connections."""

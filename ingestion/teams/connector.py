@@ -1,19 +1,25 @@
-"""The connector: directory and rosters in one access pass, threads as its one reader."""
+"""The connector: the directory by delta, rosters of channels, threads as its one reader."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from core import uris
 from core.access import ScopeId
-from core.errors import SourceError
+from core.clock import Clock, SystemClock
 from core.settings import GraphSettings
 from ingestion.connector import AccessSnapshot, Admission, Reader
-from ingestion.teams.channels import Rosters, read_rosters, scope_id
+from ingestion.teams.channels import ChannelLister
 from ingestion.teams.client import GraphClient
-from ingestion.teams.directory import read_directory
+from ingestion.teams.directory import Directory
+from ingestion.teams.directory_feed import DirectoryFeed
+from ingestion.teams.known import Known
+from ingestion.teams.messages import Messages
 from ingestion.teams.people import People
+from ingestion.teams.places import Places
 from ingestion.teams.reader import ThreadReader
+from ingestion.teams.rosters import read_rosters, scope_id
 from ingestion.teams.threads import ThreadWriter
 
 NAME = "teams"
@@ -22,7 +28,8 @@ NAME = "teams"
 class TeamsConnector:
     """Teams and the directory behind it, through Microsoft Graph as an application.
 
-    `labels` are all sensitivity labels, least sensitive first.
+    `labels` are all sensitivity labels, least sensitive first. `clock` says how old what is known here is; the
+    machine's where none is given. Thread-safe.
     """
 
     name = NAME
@@ -36,52 +43,103 @@ class TeamsConnector:
     )
 
     def __init__(
-        self, settings: GraphSettings, *, labels: tuple[str, ...] = (), client: GraphClient | None = None
+        self,
+        settings: GraphSettings,
+        *,
+        labels: tuple[str, ...] = (),
+        client: GraphClient | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._settings = settings
-        self._labels = labels
         self._tenant = settings.tenant.lower()
         self._client = client or GraphClient(settings)
-        self._seen: tuple[Rosters, ThreadWriter] | None = None
+        self._clock = clock or SystemClock()
+        lister = ChannelLister(self._client, self._tenant, settings.teams, incoming=settings.cloud != "china")
+        self._directory = DirectoryFeed(self._client, self._tenant, self._clock)
+        self._known = Known(lister.list_all, self._clock)
+        self._places = Places(
+            self._client, self._tenant, lister, self._known, public_teams_open=settings.public_teams_open
+        )
+        self._writer = ThreadWriter(self._tenant, People(self._tenant, self._directory.names), labels)
 
     def access(self) -> AccessSnapshot:
         """Read the directory and who may read which channel. Raises SourceError where no list could be had."""
-        directory = read_directory(self._client, self._tenant)
-        rosters = read_rosters(
-            self._client, self._tenant, self._settings.teams, public_teams_open=self._settings.public_teams_open
-        )
-        names = {person.principal: person.name for person in directory.people}
-        self._seen = rosters, ThreadWriter(self._tenant, People(self._tenant, names), self._labels)
+        directory = self._directory.read()
+        listing = self._known.renew()
+        every = [*listing.channels.values(), *listing.hidden.values()]
+        rosters = read_rosters(self._client, self._tenant, every, public_teams_open=self._settings.public_teams_open)
         return AccessSnapshot(
             source=NAME,
             people=tuple(directory.people),
             containers=(*directory.containers, *rosters.containers),
             scopes=tuple(rosters.scopes),
-            complete=directory.complete and rosters.complete,
-            unknown_principals=directory.unknown + rosters.unknown,
+            complete=directory.complete and not listing.broken and rosters.complete,
+            unknown_principals=directory.unknown + listing.unknown + rosters.unknown,
+            notes=(*directory.notes, *listing.notes, *rosters.notes),
+        )
+
+    def memberships(self) -> AccessSnapshot:
+        """Read accounts and groups only: by delta, three requests where nothing changed. Raises SourceError where a
+        list could not be had."""
+        directory = self._directory.read()
+        return AccessSnapshot(
+            source=NAME,
+            people=tuple(directory.people),
+            containers=tuple(directory.containers),
+            complete=directory.complete,
+            memberships_only=True,
+            unknown_principals=directory.unknown,
+            notes=tuple(directory.notes),
+        )
+
+    def access_of(self, places: Sequence[str]) -> AccessSnapshot | None:
+        """Read again who may read these channels and teams (`uris.channel`, `uris.team`), and the directory where it is
+        among them (`uris.directory`). None where a place is none of these, or can't be told from here. Raises
+        SourceError."""
+        wanted = set(places)
+        directory_place = uris.directory(self._tenant)
+        if wanted == {directory_place}:
+            return self.memberships()
+        rosters = self._places.read(sorted(wanted - {directory_place}))
+        if rosters is None:
+            return None
+        directory = self._directory.read(with_gone=True) if directory_place in wanted else Directory()
+        return AccessSnapshot(
+            source=NAME,
+            people=tuple(directory.people),
+            containers=(*directory.containers, *rosters.containers),
+            scopes=tuple(rosters.scopes),
+            complete=False,
+            unknown_principals=rosters.unknown + directory.unknown,
             notes=(*directory.notes, *rosters.notes),
         )
 
     def readers(self) -> tuple[Reader, ...]:
         """The thread reader."""
-        return (ThreadReader(self._client, self._tenant, self._known),)
+        every = self._settings.sweep_interval
+        return (
+            ThreadReader(
+                Messages(self._client),
+                self._known,
+                self._writer,
+                self._tenant,
+                self._clock,
+                sweep_every=timedelta(seconds=every) if every else None,
+            ),
+        )
 
     def asked(self) -> Mapping[str, int]:
-        """Requests and retries since the connector was made."""
-        return {"requests": self._client.requests, "retries": self._client.retries}
+        """What was asked since the connector was made: requests, retries, throttled answers, seconds waited."""
+        return self._client.asked()
 
     def scope_of(self, uri: str) -> ScopeId | None:
         """The channel's scope, which the address itself names."""
-        for channel in self._seen[0].channels if self._seen else ():
-            if uri.startswith(uris.thread(self._tenant, channel.id, "")):
-                return scope_id(self._tenant, channel.id)
+        listing = self._known.peek()
+        for channel_id in listing.channels if listing else ():
+            if uri.startswith(uris.thread(self._tenant, channel_id, "")):
+                return scope_id(self._tenant, channel_id)
         return None
 
     def close(self) -> None:
         """Release connections."""
         self._client.close()
-
-    def _known(self) -> tuple[Rosters, ThreadWriter]:
-        if self._seen is None:
-            raise SourceError("content is read after permissions", where=NAME)
-        return self._seen

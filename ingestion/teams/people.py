@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from core import principals
@@ -17,9 +17,10 @@ _OF_OTHERS: Final = frozenset({"federateduser"})
 
 
 class People:
-    """Reads identities of one tenant's messages; `names` are the directory's, for where Graph gives none."""
+    """Reads identities of one tenant's messages; `names` gives the directory's, and is asked only where Graph tells
+    none (then what it raises comes through)."""
 
-    def __init__(self, tenant: str, names: Mapping[Principal, str]) -> None:
+    def __init__(self, tenant: str, names: Callable[[], Mapping[Principal, str]]) -> None:
         self._tenant = tenant
         self._names = names
 
@@ -49,7 +50,7 @@ class People:
         if not identity.get("id") or not tenant or kind not in _OURS | _OF_OTHERS:
             return _named(identity)
         principal = principals.user(str(tenant), str(identity["id"]))
-        return PersonRef(str(identity.get("displayName") or self._names.get(principal, "")), principal)
+        return PersonRef(str(identity.get("displayName") or self._names().get(principal, "")), principal)
 
 
 def _named(identity: Json) -> PersonRef | None:

@@ -1,26 +1,30 @@
 """Reads the threads of all channels and keeps one delta link a channel.
 
-Roots come by delta; Graph has no delta for replies, but a reply makes its root come up again, and then all replies
-are read anew. A delta reaches back eight months only, so the first read takes a delta link first (nothing that
-changes meanwhile is missed) and then the plain list. A thread whose root was deleted goes with it: its replies quote
-and answer what somebody wanted gone.
+A delta reaches back eight months only. So a channel is first read whole, by the plain list, with a delta link that was
+taken before (nothing that changes meanwhile is missed); and it is read whole again now and then, for what changed in
+threads of which a delta tells nothing any more. A thread whose root was deleted goes with it: its replies quote and
+answer what somebody wanted gone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
 from core import uris
-from core.errors import SourceAuthError, SourceError, SourceGoneError, SourceNotFoundError
+from core.clock import Clock
+from core.errors import SourceAuthError, SourceError, SourceNotFoundError
 from core.items import Source
 from ingestion.connector import Batch, Change, Failure, ItemDeleted, ItemUpserted, Skipped, Unlisted
-from ingestion.teams.channels import PREFER, Channel, Rosters
-from ingestion.teams.client import GraphClient, SourceRefusedError, rows_of
-from ingestion.teams.threads import ThreadWriter, is_gone, is_speech
+from ingestion.teams.channels import Channel, Listing
+from ingestion.teams.client import LOST
+from ingestion.teams.messages import Messages
+from ingestion.teams.speech import UNKNOWN_KIND, is_gone, is_speech, silence
+from ingestion.teams.threads import ThreadWriter
 
 BATCH: Final = 20
 # So many channels in a row that do not answer are not the channels' fault.
@@ -30,26 +34,46 @@ _ADDRESS = re.compile(r"ctx://teams/([^/]+)/channels/([^/]+)/messages/([^/]*)")
 Json = Mapping[str, Any]
 
 
+class Channels(Protocol):
+    """What is known of channels."""
+
+    def listing(self) -> Listing:
+        """The channels, listed anew where what is known is old. Raises SourceError."""
+        ...
+
+    def held(self, path: str) -> frozenset[str] | None:
+        """The ids that a list held when it last came whole; None: never."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """How far a channel was read, and as what: a channel with another name or label is read anew, since its threads
-    carry both. `link` None: it gave no delta link."""
+    carry both. `link` None: it gave no delta link. `swept`: when it was last read whole."""
 
     link: str | None
     seen_as: str
+    swept: datetime | None
 
 
 class ThreadReader:
-    """The one reader of Teams. `known` gives what the last access pass found: the channels, and a writer that knows
-    the people by name."""
+    """The one reader of Teams. `sweep_every` is how long a whole reading of a channel is good for; None: for ever."""
 
     name = "teams"
     source = Source.TEAMS
 
-    def __init__(self, client: GraphClient, tenant: str, known: Callable[[], tuple[Rosters, ThreadWriter]]) -> None:
-        self._client = client
-        self._tenant = tenant
-        self._known = known
+    def __init__(
+        self,
+        messages: Messages,
+        channels: Channels,
+        writer: ThreadWriter,
+        tenant: str,
+        clock: Clock,
+        *,
+        sweep_every: timedelta | None = None,
+    ) -> None:
+        self._messages, self._channels, self._writer = messages, channels, writer
+        self._tenant, self._clock, self._sweep_every = tenant, clock, sweep_every
         # Channels that failed in an earlier run, as `fetch` was told: settled when they are read.
         self._owed: set[str] = set()
 
@@ -60,24 +84,25 @@ class ThreadReader:
         expired delta link costs a full read of that channel alone. Raises SourceError where the token is refused, or
         where nothing answers any more.
         """
-        rosters, writer = self._known()
-        total = len(rosters.channels)
+        listing = self._channels.listing()
+        total = len(listing.channels)
         marks = _marks(checkpoint)
-        if rosters.listed:
-            live = {c.id for c in rosters.channels}
-            marks = {k: v for k, v in marks.items() if k in live}
+        if not listing.broken:
+            marks = {k: v for k, v in marks.items() if k in listing.channels}
         pending: list[Change] = []
+        if not listing.channels:
+            pending.append(Skipped(f"ctx://teams/{self._tenant}/", "there is no channel to read"))
         silent = 0
-        for done, channel in enumerate(rosters.channels):
+        for done, channel in enumerate(listing.channels.values()):
             try:
-                for change in self._changes(channel, marks, writer):
+                for change in self._changes(channel, marks):
                     pending.append(change)
                     if len(pending) >= BATCH:
                         yield _batch(pending, marks, done, total)
                         pending = []
                 silent = 0
             except SourceError as e:
-                pending.append(Failure(self._address(channel), f"{channel.path}: {e}"))
+                pending.append(Failure(self._address(channel.id), f"{channel.path}: {e}"))
                 silent = silent + 1 if e.retryable else 0
                 if isinstance(e, SourceAuthError) or silent >= PATIENCE:
                     yield _batch(pending, marks, done, total)
@@ -87,104 +112,115 @@ class ThreadReader:
     def fetch(self, uris_: Sequence[str]) -> Iterator[Change]:
         """Read single threads again, as they are now. A channel's own address (how `read` reports a channel that
         failed) is not read here: `read` goes over it anyway, and then takes it off the list."""
-        rosters, writer = self._known()
-        channels = {c.id: c for c in rosters.channels}
+        listing = self._channels.listing()
         for uri in uris_:
             found = _ADDRESS.match(uri)
             if found is None or found.group(1) != self._tenant:
                 continue
             channel_id, root_id = unquote(found.group(2)), unquote(found.group(3))
-            channel = channels.get(channel_id)
-            if not root_id:
-                if channel is not None:
-                    self._owed.add(channel_id)
-                elif rosters.listed:
-                    yield ItemDeleted(uri)
-                continue
-            if channel is not None:
-                yield from self._again(channel, root_id, writer)
+            channel = listing.channels.get(channel_id)
+            if channel is not None and root_id:
+                yield from self._again(channel, root_id)
+            elif channel is not None:
+                self._owed.add(channel_id)
+            elif not root_id and not listing.broken:
+                yield ItemDeleted(uri)
 
     def present(self) -> Iterator[str | Unlisted]:
         """Addresses of all threads that may be shown; what can't be listed is told, so that nothing of it is taken as
         gone. Raises SourceAuthError where the token is refused."""
-        rosters, _ = self._known()
-        if not rosters.listed:
-            yield Unlisted(f"ctx://teams/{self._tenant}/", "not every team's channels could be listed")
-        for channel in rosters.channels:
+        listing = self._channels.listing()
+        yield from self._unlisted(listing)
+        for channel in listing.channels.values():
             try:
-                for root in self._client.rows(f"{channel.url}/messages?$top=50", prefer=PREFER):
+                for root in self._messages.roots(channel):
                     if root.get("id") and is_speech(root) and not is_gone(root):
                         yield uris.thread(self._tenant, channel.id, root["id"])
             except SourceAuthError:
                 raise
             except SourceError as e:
-                yield Unlisted(self._address(channel), f"{channel.path}: {e}")
+                yield Unlisted(self._address(channel.id), f"{channel.path}: {e}")
 
-    def _changes(self, channel: Channel, marks: dict[str, Mark], writer: ThreadWriter) -> Iterator[Change]:
+    def _unlisted(self, listing: Listing) -> Iterator[Unlisted]:
+        """Channels of which nobody can tell whether they are there, and such as nobody may see for now."""
+        for path in sorted(listing.broken):
+            held = self._channels.held(path)
+            if held is None:
+                yield Unlisted(f"ctx://teams/{self._tenant}/", "not every team's channels could be listed")
+            for channel_id in sorted((held or frozenset()) - listing.channels.keys()):
+                yield Unlisted(self._address(channel_id), "the channels of its team could not be listed")
+        for path in sorted(listing.refused):
+            for channel_id in sorted((self._channels.held(path) or frozenset()) - listing.channels.keys()):
+                yield Unlisted(self._address(channel_id), "it is no longer told to be shared", withhold=True)
+        for channel_id in sorted(listing.hidden):
+            yield Unlisted(self._address(channel_id), "a channel of an unknown kind", withhold=True)
+
+    def _changes(self, channel: Channel, marks: dict[str, Mark]) -> Iterator[Change]:
         """What is new in a channel; its mark moves once all of that was given."""
+        now = self._clock.now()
         seen_as = _seen_as(channel)
         mark = marks.get(channel.id)
-        roots: Iterable[Json]
-        if mark is None or mark.link is None or mark.seen_as != seen_as:
-            roots, link = self._everything(channel)
-        else:
+        told: set[str] = set()
+        whole = mark is None or mark.link is None or mark.seen_as != seen_as
+        link: str | None = None
+        if mark is not None and mark.link is not None and not whole:
             try:
-                roots, link = self._round(mark.link)
-            except (SourceGoneError, SourceRefusedError):
-                roots, link = self._everything(channel)
-        for root in roots:
-            yield from self._thread(channel, root, writer)
-        marks[channel.id] = Mark(link, seen_as)
+                roots, link = self._messages.round(mark.link)
+            except LOST:
+                whole = True
+            else:
+                for root in roots:
+                    told.add(str(root.get("id")))
+                    yield from self._thread(channel, root, None)
+                whole = self._is_due(mark, now)
+        if whole:
+            link = link or self._messages.begin(channel)
+            for root, replies in self._messages.whole(channel):
+                if str(root.get("id")) not in told:
+                    yield from self._thread(channel, root, replies)
+        swept = now if whole or mark is None else mark.swept
+        marks[channel.id] = Mark(link, seen_as, swept)
         if channel.id in self._owed:
             self._owed.discard(channel.id)
-            yield ItemDeleted(self._address(channel))
+            yield ItemDeleted(self._address(channel.id))
 
-    def _everything(self, channel: Channel) -> tuple[Iterable[Json], str | None]:
-        """All roots, page by page, and the delta link from before."""
-        link = None
-        try:
-            for page in self._client.pages(f"{channel.url}/messages/delta?$top=50", prefer=PREFER):
-                link = page.get("@odata.deltaLink") or link
-        except (SourceGoneError, SourceRefusedError):
-            link = None  # an empty channel may refuse to begin a delta; then it is listed each time
-        return self._client.rows(f"{channel.url}/messages?$top=50", prefer=PREFER), link
+    def _is_due(self, mark: Mark, now: datetime) -> bool:
+        if self._sweep_every is None:
+            return False
+        return mark.swept is None or now - mark.swept >= self._sweep_every
 
-    def _round(self, link: str) -> tuple[Iterable[Json], str | None]:
-        """One delta round: changed roots (the last word on each), and the link for the next."""
-        roots: dict[str, Json] = {}
-        following = None
-        for page in self._client.pages(link, prefer=PREFER):
-            for row in rows_of(page, link):
-                roots[str(row.get("id"))] = row
-            following = page.get("@odata.deltaLink") or following
-        return roots.values(), following
-
-    def _again(self, channel: Channel, root_id: str, writer: ThreadWriter) -> Iterator[Change]:
+    def _again(self, channel: Channel, root_id: str) -> Iterator[Change]:
         uri = uris.thread(self._tenant, channel.id, root_id)
         try:
-            root = self._client.get(f"{channel.url}/messages/{root_id}", prefer=PREFER)
+            root = self._messages.one(channel, root_id)
         except SourceAuthError:
             raise
         except SourceError as e:
             yield Failure(uri, str(e), hide=isinstance(e, SourceNotFoundError))
             return
-        yield from self._thread(channel, root, writer)
+        yield from self._thread(channel, root, None)
 
-    def _thread(self, channel: Channel, root: Json, writer: ThreadWriter) -> Iterator[Change]:
+    def _thread(self, channel: Channel, root: Json, replies: Sequence[Json] | None) -> Iterator[Change]:
+        """The change that a root stands for; its replies are read where they did not come with it."""
         if not root.get("id"):
-            yield Skipped(self._address(channel), "message without an id")
+            yield Skipped(self._address(channel.id), "message without an id")
             return
         uri = uris.thread(self._tenant, channel.id, root["id"])
-        if is_gone(root):
-            # Without the time: a message that is restored keeps its own times, all of them older than the deletion.
-            yield ItemDeleted(uri)
-            return
-        if not is_speech(root):
-            yield Skipped(uri, "system event")
-            return
         try:
-            replies = list(self._client.rows(f"{channel.url}/messages/{root['id']}/replies?$top=50", prefer=PREFER))
-            item = writer.item(channel, root, replies)
+            if is_gone(root):
+                # Without the time: a message that is restored keeps its own times, all of them older than the deletion.
+                yield ItemDeleted(uri)
+                return
+            why = silence(root)
+            if why is not None:
+                yield Skipped(uri, why)
+                if why == UNKNOWN_KIND:
+                    yield ItemDeleted(uri, stated=False)  # it may have been of a kind that is known
+                return
+            if replies is None:
+                replies = self._messages.replies(channel, root["id"])
+            item = self._writer.item(channel, root, replies)
+            unknown = [r["id"] for r in replies if silence(r) == UNKNOWN_KIND and not is_gone(r)]
         except SourceAuthError:
             raise
         except SourceError as e:
@@ -193,15 +229,17 @@ class ThreadReader:
         except (KeyError, TypeError, ValueError, AttributeError) as e:
             yield Failure(uri, f"the message could not be understood ({type(e).__name__})")
             return
+        for reply in unknown:
+            yield Skipped(uris.reply(self._tenant, channel.id, root["id"], reply), UNKNOWN_KIND)
         if item is None:
             yield Skipped(uri, "no text")
             yield ItemDeleted(uri)  # it may have had some
             return
         yield ItemUpserted(item)
 
-    def _address(self, channel: Channel) -> str:
+    def _address(self, channel_id: str) -> str:
         """The address that stands for a whole channel: the beginning of those of its threads."""
-        return uris.thread(self._tenant, channel.id, "")
+        return uris.thread(self._tenant, channel_id, "")
 
 
 def _seen_as(channel: Channel) -> str:
@@ -209,10 +247,16 @@ def _seen_as(channel: Channel) -> str:
 
 
 def _marks(checkpoint: Mapping[str, Any] | None) -> dict[str, Mark]:
-    channels = (checkpoint or {}).get("channels", {})
-    return {k: Mark(v.get("link"), str(v.get("seen_as", ""))) for k, v in channels.items()}
+    def mark(kept: Mapping[str, Any]) -> Mark:
+        swept = kept.get("swept")
+        return Mark(kept.get("link"), str(kept.get("seen_as", "")), datetime.fromisoformat(swept) if swept else None)
+
+    return {k: mark(v) for k, v in (checkpoint or {}).get("channels", {}).items()}
 
 
 def _batch(changes: list[Change], marks: Mapping[str, Mark], done: int, total: int) -> Batch:
-    channels = {k: {"link": v.link, "seen_as": v.seen_as} for k, v in marks.items()}
+    channels = {
+        k: {"link": v.link, "seen_as": v.seen_as, "swept": v.swept.isoformat() if v.swept else None}
+        for k, v in marks.items()
+    }
     return Batch(changes=tuple(changes), checkpoint={"channels": channels}, progress=(done, total))

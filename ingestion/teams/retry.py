@@ -25,23 +25,28 @@ class Backoff:
     def __init__(
         self, *, sleep: Callable[[float], None] = time.sleep, jitter: Callable[[], float] = random.random
     ) -> None:
+        # Seconds that were waited in all.
+        self.waited = 0.0
         self._sleep = sleep
         self._jitter = jitter
 
-    def wait(self, attempt: int, *, reason: str, where: str, retry_after: str | None = None) -> None:
-        """Wait after try number `attempt` (from 0). `retry_after` is the header's text, seconds or a date.
+    def wait(
+        self, attempt: int, *, reason: str, where: str, retry_after: str | None = None, tries: int = ATTEMPTS
+    ) -> None:
+        """Wait after try number `attempt` (from 0) of `tries`. `retry_after` is the header's text, seconds or a date.
 
         Raises SourceError after the last try, and SourceThrottledError where the service asks for more time than a
         run has.
         """
-        if attempt >= ATTEMPTS - 1:
-            raise SourceError(f"{reason} after {ATTEMPTS} tries", where=where)
+        if attempt >= tries - 1:
+            raise SourceError(f"{reason} after {tries} tries", where=where)
         asked = seconds(retry_after)
         if asked is not None and asked > LONGEST_WAIT_SECONDS:
             raise SourceThrottledError("asked to wait longer than this run does", retry_after=asked, where=where)
         # Half of the time at least, so that many callers who failed together do not come back together.
         wait = asked if asked is not None else min(2.0**attempt, 30.0) * (0.5 + self._jitter() / 2)
         log.info("waiting %.1f s for %s: %s", wait, where, reason)
+        self.waited += wait
         self._sleep(wait)
 
 

@@ -14,9 +14,11 @@ from urllib.parse import quote, urlsplit
 from core import uris
 from core.authority import Authority
 from core.items import Contribution, Item, ItemKind, Link, Part, Role, Source, TextFormat
-from ingestion.teams.channels import Channel, scope_id
+from ingestion.teams.channels import Channel
 from ingestion.teams.labels import most_sensitive
 from ingestion.teams.people import People
+from ingestion.teams.rosters import scope_id
+from ingestion.teams.speech import is_gone, is_speech
 from ingestion.teams.text import Words, attached_urls, words_of
 
 TITLE_CHARACTERS: Final = 90
@@ -27,20 +29,6 @@ _WORK_ITEM_URL = re.compile(
 )
 
 Json = Mapping[str, Any]
-
-
-def is_speech(message: Json) -> bool:
-    """Whether somebody wrote it: not a system event, and not of a kind that we don't know."""
-    return message.get("messageType", "message") == "message" and (message.get("body") or {}).get("content") is not None
-
-
-def is_gone(message: Json) -> bool:
-    """Whether it may not be shown though it is listed: deleted, or blocked by a policy."""
-    return "@removed" in message or bool(message.get("deletedDateTime")) or _is_blocked(message)
-
-
-def _is_blocked(message: Json) -> bool:
-    return "block" in str((message.get("policyViolation") or {}).get("dlpAction") or "").lower()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ import threading
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import msal
 
 from core.errors import SourceAuthError, SourceError
 from core.settings import GraphSettings
+from ingestion.teams.clouds import endpoints
 from ingestion.teams.retry import TEMPORARY, Backoff
 
 WHERE = "graph token"
@@ -24,7 +24,7 @@ class TokenSource:
     """Tokens by client credentials: through MSAL from Entra, or from a plain OAuth 2.0 endpoint. Thread-safe."""
 
     def __init__(self, settings: GraphSettings, http: httpx.Client, backoff: Backoff) -> None:
-        self._settings = settings
+        self._settings, self._endpoints = settings, endpoints(settings)
         self._http = http
         self._backoff = backoff
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class TokenSource:
             "grant_type": "client_credentials",
             "client_id": self._settings.client_id,
             "client_secret": self._settings.client_secret.get_secret_value(),
-            "scope": "https://graph.microsoft.com/.default",
+            "scope": self._endpoints.scope,
         }
         attempt = 0
         while True:
@@ -81,9 +81,9 @@ class TokenSource:
                 self._application = msal.ConfidentialClientApplication(
                     s.client_id,
                     client_credential=s.client_secret.get_secret_value(),
-                    authority=f"{s.authority.rstrip('/')}/{s.tenant}",
+                    authority=f"{self._endpoints.authority}/{s.tenant}",
                 )
-            return self._application.acquire_token_for_client([f"https://{urlsplit(s.base_url).netloc}/.default"])
+            return self._application.acquire_token_for_client([self._endpoints.scope])
         except (OSError, ValueError) as e:  # MSAL's transport raises OSErrors of its own kind
             raise SourceError(f"the token endpoint does not answer ({type(e).__name__})", where=WHERE) from e
 

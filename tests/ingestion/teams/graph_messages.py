@@ -43,7 +43,7 @@ def message(id_: str = "1", content: str | None = "hello", *, html: bool = False
 
 def item_of(root: Json, *replies: Json, channel: Channel = CHANNEL, names: dict[Any, str] | None = None) -> Item:
     """The thread's item."""
-    made = ThreadWriter(TENANT, People(TENANT, names or {}), LABELS).item(channel, root, replies)
+    made = ThreadWriter(TENANT, People(TENANT, lambda: names or {}), LABELS).item(channel, root, replies)
     assert made is not None
     return made
 

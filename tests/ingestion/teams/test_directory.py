@@ -43,9 +43,10 @@ def test_groups_of_one_name_are_two_groups_and_a_rename_changes_no_membership(se
         live.server.apply("named")
 
 
-def test_a_group_whose_members_cannot_be_read_is_unread_and_nothing_else_is_lost(serve: Serve) -> None:
+def test_where_the_delta_is_refused_groups_are_read_one_by_one_and_one_that_fails_is_unread_alone(serve: Serve) -> None:
     groups = {"a": {"name": "A", "members": ["iris"]}, "b": {"name": "B", "members": ["teo"]}}
     live = serve(nord(said("m1")), groups=groups)
+    live.server.faults.fail(".*/groups/delta", status=403, times=None)
     live.server.faults.fail(f".*/groups/{live.server.state.ids.group('a')}/members", status=403, times=None)
     snapshot = live.connector.access()
     members = {c.principal: c.members for c in snapshot.containers}
@@ -55,10 +56,16 @@ def test_a_group_whose_members_cannot_be_read_is_unread_and_nothing_else_is_lost
 
 
 def test_a_null_list_of_members_is_an_empty_group(serve: Serve) -> None:
+    """C022."""
     groups = {"a": {"name": "A", "members": ["iris"]}, "b": {"name": "B", "members": ["teo"]}}
     live = serve(nord(said("m1")), groups=groups)
-    path = f"/groups/{live.server.state.ids.group('a')}/members"
-    live.transport.rewrite = lambda asked, data: {"value": None} if asked == path else None
+    group_a = live.server.state.ids.group("a")
+
+    def null(path: str, data: Data) -> Data | None:
+        rows = [{**row, "members@delta": None} if row["id"] == group_a else row for row in data["value"]]
+        return {**data, "value": rows} if path == "/groups/delta" else None
+
+    live.transport.rewrite = null
     snapshot = live.connector.access()
     assert snapshot.complete
     members = {c.principal: c.members for c in snapshot.containers}
@@ -89,16 +96,30 @@ def test_an_account_that_graph_does_not_call_enabled_is_not(serve: Serve) -> Non
 
 
 def test_a_member_of_an_unknown_kind_is_nobody_and_counted(serve: Serve) -> None:
-    def device(path: str, data: Data) -> Data | None:
-        if not path.endswith("/members"):
-            return None
-        odd = [{"id": "1", "@odata.type": "#microsoft.graph.device"}, {"@odata.type": "#microsoft.graph.user"}]
-        return {"value": data["value"] + odd}
+    odd: Data = {
+        "everyone": {"id": "1", "@odata.type": "#microsoft.graph.device"},
+        "a": {"@odata.type": "#microsoft.graph.user"},
+        "b": {"id": "2", "@odata.type": "#microsoft.graph.hologram"},
+    }
 
-    live = serve(nord(said("m1")), rewrite=device)
+    def with_odd(path: str, data: Data) -> Data | None:
+        if path != "/groups/delta":
+            return None
+        added = {live.server.state.ids.group(key): member for key, member in odd.items()}
+        rows = [
+            {**row, "members@delta": [*row.get("members@delta", ()), added[row["id"]]]} if row["id"] in added else row
+            for row in data["value"]
+        ]
+        return {**data, "value": rows}
+
+    live = serve(nord(said("m1")), groups={key: {"name": key, "members": ["iris"]} for key in "ab"})
+    live.transport.rewrite = with_odd
     snapshot = live.connector.access()
     assert snapshot.complete
-    assert snapshot.unknown_principals["device"] == snapshot.unknown_principals["member without an id"] == 2
+    assert dict(snapshot.unknown_principals) == {"device": 1, "member without an id": 1, "hologram": 1}
+    half = {c.name: c.half_known for c in snapshot.containers if c.kind == "group"}
+    # A device asks nothing; of the others nobody can tell whom a deny of the group would mean.
+    assert half == {"Everyone": False, "a": True, "b": True, "Nord": False}
 
 
 def test_a_tenant_that_does_not_show_its_service_principals_is_read_without_them(serve: Serve) -> None:

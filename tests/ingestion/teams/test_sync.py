@@ -16,7 +16,7 @@ from ingestion.teams import reader as reader_module
 from tests.ingestion.teams.conftest import Serve
 from tests.ingestion.teams.small import event, nord, said
 from tests.ingestion.teams.stores import LIMIT, Engine, Killed
-from tests.ingestion.teams.support import Data, Live
+from tests.ingestion.teams.support import Data, Live, without_replies
 from tests.support.postgres import PostgresServer
 
 MakeEngine = Callable[..., Engine]
@@ -219,6 +219,7 @@ def test_a_pass_that_broke_off_deletes_no_membership_and_a_whole_one_does(serve:
     live, stores = serve(_teams(), groups=groups, events=[event("gone", delete={"item": "group:tug"})]), engine()
     stores.sync(live.connector)
     before = {p: stores.directory.closure(live.principal(p)) for p in ("iris", "teo")}
+    live.server.faults.fail(".*/groups/delta", status=403, times=None)
     tug = live.server.state.ids.group("tug")
     live.server.faults.fail(f".*/groups/{tug}/members", status=403, times=None)
     assert stores.sync(live.connector)["access"].state == "partial"
@@ -258,6 +259,7 @@ def test_a_thread_that_fails_is_told_and_tried_again_until_it_can_be_read(serve:
     live, stores = serve(_teams()), engine()
     uri = live.thread("Nord", "General", "m1")
     live.server.faults.fail(f".*/messages/{uri.rpartition('/')[2]}/replies", status=500, times=None)
+    live.transport.rewrite = without_replies
     assert stores.sync(live.connector)["teams"].state == "partial"
     assert [f.uri for f in stores.runs.failures("teams")] == [uri]
     assert stores.sync(live.connector)["teams"].state == "partial"

@@ -15,7 +15,7 @@ from tests.ingestion.teams.support import FOREIGN, TENANT
 
 def test_a_thread_without_any_text_is_none() -> None:
     root = message(content='<img src="https://graph.microsoft.com/v1.0/hostedContents/2/$value">', html=True)
-    assert ThreadWriter(TENANT, People(TENANT, {}), LABELS).item(CHANNEL, root, []) is None
+    assert ThreadWriter(TENANT, People(TENANT, dict), LABELS).item(CHANNEL, root, []) is None
 
 
 def test_a_root_without_text_lets_its_replies_speak() -> None:

@@ -11,7 +11,7 @@ from core import principals, uris
 from fixtures.sandbox import access
 from fixtures.sandbox.references import message_url
 from ingestion.connector import AccessSnapshot, PersonKind
-from ingestion.teams.channels import scope_id
+from ingestion.teams.rosters import scope_id
 from tests.ingestion.teams.support import WORLD_NAMES, WORLDS, Kept, Live, closure, live, message_refs
 
 TEAMS_EVENTS = {"add_member", "remove_member", "delete", "restore", "edit", "rename", "disable_person", "post", "label"}

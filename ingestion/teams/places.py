@@ -1,0 +1,82 @@
+"""Reads again who may read single places, as a hint names them, and leaves everything else as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+from urllib.parse import unquote
+
+from ingestion.teams.channels import Channel, ChannelLister, Listing
+from ingestion.teams.client import GraphClient
+from ingestion.teams.known import Known
+from ingestion.teams.rosters import Rosters, read_rosters, scope_of
+
+_PLACE: Final = re.compile(r"ctx://teams/(?P<tenant>[^/]+)/(?P<kind>channels|teams)/(?P<id>[^/]+)")
+
+
+class Places:
+    """Rosters of single channels and teams. A place that is gone is nobody's from now on."""
+
+    def __init__(
+        self, client: GraphClient, tenant: str, lister: ChannelLister, known: Known, *, public_teams_open: bool
+    ) -> None:
+        self._client, self._tenant = client, tenant
+        self._lister, self._known = lister, known
+        self._public_teams_open = public_teams_open
+
+    def read(self, places: Iterable[str]) -> Rosters | None:
+        """Read the rosters of these places; None where one of them is no place of this tenant, or is not known here and
+        can't be told from a channel that was there. Raises SourceError."""
+        before = self._known.peek()
+        channels: dict[str, Channel] = {}
+        gone: dict[str, Channel] = {}
+        for place in places:
+            found = _PLACE.fullmatch(place)
+            if found is None or found["tenant"] != self._tenant:
+                return None
+            name = unquote(found["id"])
+            here = self._channel(name, before) if found["kind"] == "channels" else self._team(name, before)
+            if here is None:
+                return None
+            channels |= {c.id: c for c in here[0]}
+            gone |= {c.id: c for c in here[1]}
+        return self._rosters(channels, gone)
+
+    def _channel(self, channel_id: str, before: Listing | None) -> tuple[Sequence[Channel], Sequence[Channel]] | None:
+        """A channel as it is known, or as it is listed now where it is not."""
+        channel = before.get(channel_id) if before is not None else None
+        if channel is not None:
+            return (channel,), ()
+        listing = self._known.renew()
+        channel = listing.get(channel_id)
+        if channel is not None:
+            return (channel,), ()
+        # Of no team that may be read; but a process that knew nothing can't tell it from one that was there.
+        return None if before is None or listing.broken else ((), ())
+
+    def _team(self, team_id: str, before: Listing | None) -> tuple[Sequence[Channel], Sequence[Channel]] | None:
+        """A team's channels as they are listed now, and those that it no longer has."""
+        listing = self._lister.list_team(team_id)
+        if before is None or (listing is not None and (listing.broken or listing.refused)):
+            return None
+        now = [] if listing is None else [*listing.channels.values(), *listing.hidden.values()]
+        ids = {c.id for c in now}
+        known = {c.id: c for c in before.of_team(team_id)}
+        if ids != known.keys() or any(known[c.id] != c for c in now if c.id in known):
+            self._known.forget()
+        # A channel that still comes in by another team is not gone.
+        gone = [c for c in known.values() if c.id not in ids and not _elsewhere(c, team_id)]
+        return now, gone
+
+    def _rosters(self, channels: dict[str, Channel], gone: dict[str, Channel]) -> Rosters | None:
+        wanted = [c for c in channels.values() if c.id not in gone]
+        rosters = read_rosters(self._client, self._tenant, wanted, public_teams_open=self._public_teams_open)
+        if rosters.missing:
+            return None  # it may be no more, which is for the lists to say
+        rosters.scopes += [scope_of(self._tenant, c) for c in gone.values()]
+        return rosters
+
+
+def _elsewhere(channel: Channel, team_id: str) -> bool:
+    return bool(set(map(str.lower, channel.into)) - {team_id.lower()})
