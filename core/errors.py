@@ -14,6 +14,7 @@ ContextEngineError
 │   ├── SourceThrottledError  the source asked to wait
 │   ├── SourceGoneError       a continuation or delta token is no longer valid: resync
 │   └── SourceNotFoundError   missing or unreadable: the source does not say which
+├── LeaseLostError            what was held for a while is somebody else's now: stop working on it
 └── InvariantError            a rule that must always hold does not: a defect of ours
 """
 
@@ -131,6 +132,10 @@ class SourceNotFoundError(SourceError):
     """Missing or unreadable: sources do not tell these apart, so neither do we."""
 
     retryable = False
+
+
+class LeaseLostError(ContextEngineError):
+    """A lease lapsed or was taken over: whoever worked under it stops, and writes nothing more."""
 
 
 class InvariantError(ContextEngineError):

@@ -1,0 +1,21 @@
+"""The schedule: which jobs there are, and how one is run, wherever it is run from."""
+
+from ingestion.schedule.agenda import Agenda
+from ingestion.schedule.jobs import Job, JobKind, Lane, Planned, jobs_for, jobs_of
+from ingestion.schedule.parts import HintHandler, RunnerParts, Subscriptions
+from ingestion.schedule.runner import JobResult, JobRunner
+
+__all__ = [
+    "Agenda",
+    "HintHandler",
+    "Job",
+    "JobKind",
+    "JobResult",
+    "JobRunner",
+    "Lane",
+    "Planned",
+    "RunnerParts",
+    "Subscriptions",
+    "jobs_for",
+    "jobs_of",
+]
