@@ -203,6 +203,24 @@ def test_a_member_of_a_nested_group_joins_everything_that_holds_it(hooked: Hooke
     assert {("updated", "Groups/inner"), ("updated", "Groups/Ops")} <= set(told)
 
 
+def test_a_group_that_graph_does_not_have_shows_in_those_that_are_served_with_its_members(hooked: Hooked) -> None:
+    state = hooked.server.state
+    hooked.change(add_member={"group": "staff", "who": "group:ops"})
+    hooked.subscribe("/groups")
+    hooked.change(add_member={"group": "ops", "who": "dan"})
+    (item,) = items(hooked.take())
+    assert item["resource"] == f"Groups/{state.ids.group('staff')}"
+    assert item["resourceData"]["members@delta"] == [{"id": state.oid("dan")}]
+
+
+def test_who_was_deleted_left_without_a_word_and_is_not_told_with_the_next_change(hooked: Hooked) -> None:
+    hooked.subscribe("/teams/getAllMembers")
+    hooked.change(delete={"item": "person:ben"})
+    assert short(hooked) == []
+    hooked.change(add_member={"team": "Web", "who": "dan"})
+    assert short(hooked) == [("created", "teams('Web')/m")]
+
+
 def test_a_subscription_to_one_place_hears_of_that_place_alone(hooked: Hooked) -> None:
     state = hooked.server.state
     team, channel = state.ids.team("Web"), state.channel_id("Web", "Board")
