@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
+from threading import local
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -38,8 +39,15 @@ class Host(StrEnum):
     ENTITLEMENT = "entitlement"
 
 
+class _ThisThread(local):
+    """How a thread's requests are sent."""
+
+    def __init__(self) -> None:
+        self.once = False
+
+
 class AdoClient:
-    """Every request to one organization goes through `exchange`, those of the official SDK too.
+    """Every request to one organization goes through `exchange`, those of the official SDK too. Threads may share it.
 
     `sleep`, `jitter` and `now` can be replaced by tests. `max_wait` is the longest wait (seconds) that a single
     request may ask for; a longer one ends the run with SourceThrottledError, and the next run continues.
@@ -64,7 +72,7 @@ class AdoClient:
             Host.ENTITLEMENT: (settings.entitlement_url or core).rstrip("/"),
         }
         self._attempts, self._max_wait = attempts, max_wait
-        self._once = False
+        self._trying = _ThisThread()
         self._throttle = Throttle(
             max_wait=max_wait,
             max_requests=settings.max_requests_per_run,
@@ -100,11 +108,11 @@ class AdoClient:
     @contextmanager
     def trying(self, *, once: bool) -> Iterator[None]:
         """With `once`, a request that fails is not sent again inside the block; one that is throttled is."""
-        before, self._once = self._once, once
+        before, self._trying.once = self._trying.once, once
         try:
             yield
         finally:
-            self._once = before
+            self._trying.once = before
 
     def answers(self) -> bool:
         """Whether the organization answers at all: its projects can be asked for."""
@@ -231,7 +239,7 @@ class AdoClient:
                 answer = _received(self._http.send(request, stream=True), most)
             except httpx.HTTPError as e:
                 failure = SourceError(f"no answer ({type(e).__name__})", where=where)
-                if self._once:
+                if self._trying.once:
                     break
                 self._pause(attempt, None, where)
                 continue
@@ -239,7 +247,7 @@ class AdoClient:
             unreadable = is_unreadable(answer.status_code, answer.content)
             if answer.status_code in RETRYABLE and not unreadable:
                 failure = fault_of(answer.status_code, answer.headers, answer.content, where)
-                if self._once and asked is None and answer.status_code != 429:
+                if self._trying.once and asked is None and answer.status_code != 429:
                     break
                 if asked is not None and asked > self._max_wait:
                     raise SourceThrottledError(

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from core.access import ScopeId
 from core.clock import Clock
+from core.principals import Principal
 from core.settings import AzureDevOpsSettings
 from ingestion.azure_devops.client import AdoClient
 from ingestion.azure_devops.code import CodeReader
 from ingestion.azure_devops.directory import Directory
 from ingestion.azure_devops.faults import shaped
 from ingestion.azure_devops.guard import Sound
+from ingestion.azure_devops.identities import Identities
 from ingestion.azure_devops.organization import Organization
-from ingestion.azure_devops.permissions import Permissions
+from ingestion.azure_devops.permissions import Permissions, WorkedOut
 from ingestion.azure_devops.pull_requests import PullRequestsReader
 from ingestion.azure_devops.throttle import Traffic
 from ingestion.azure_devops.wikis import WikisReader
@@ -42,6 +45,10 @@ ADMISSION = Admission(
 )
 
 
+# Another process may have met a group that this one has not: a reading of memberships takes no kind of them as gone.
+_TAKEN_AS_GONE = frozenset[str]()
+
+
 class AzureDevOpsConnector:
     """Reads one organization. `clock` says what is long ago; the machine's, unless a world has one of its own."""
 
@@ -49,6 +56,9 @@ class AzureDevOpsConnector:
         self, settings: AzureDevOpsSettings, *, client: AdoClient | None = None, clock: Clock | None = None
     ) -> None:
         self._org = Organization(settings, client, clock)
+        # Of the last reading of permissions: the rules, and whom they name.
+        self._rules: WorkedOut | None = None
+        self._mentioned: frozenset[Principal] | None = None
 
     @property
     def name(self) -> str:
@@ -74,19 +84,54 @@ class AzureDevOpsConnector:
         identities = self._org.refresh_identities()
         permissions = Permissions(self._org.client, self._org.sdk, identities, catalogue)
         permissions.read()
-        scopes = permissions.scopes()
+        rules = permissions.work_out(self._rules)
+        mentioned = self._mentioned
+        if self._rules is not rules or mentioned is None:
+            mentioned = frozenset(p for scope in rules.scopes for p in scope.acl.mentioned())
+            # Where lists broke off, what they named before counts on.
+            broken = catalogue.problems or permissions.problems
+            self._mentioned = mentioned | (self._mentioned or frozenset()) if broken else mentioned
+            self._rules = rules
+        snapshot = self._belonging(identities, mentioned)
+        problems = [*catalogue.problems, *permissions.problems, *snapshot.notes]
+        return replace(
+            snapshot,
+            scopes=rules.scopes,
+            complete=not problems,
+            notes=tuple(problems),
+            memberships_only=False,
+            whole=None,
+        )
+
+    def memberships(self) -> AccessSnapshot:
+        """Read groups and access levels: the groups that mattered to the rules when this process last read these.
+
+        Which groups do is known by reading the permissions, so the first time that is done. What a group no longer
+        matters to, or when it is deleted, is told by `access` alone. Raises SourceError as `access` does.
+        """
+        with self._org.client.run_apart(), shaped("groups and access levels"):
+            if self._mentioned is None:
+                whole = self._access()
+                return replace(whole, scopes=(), memberships_only=True, whole=_TAKEN_AS_GONE)
+            return self._belonging(self._org.refresh_identities(), self._mentioned)
+
+    def _belonging(self, identities: Identities, mentioned: frozenset[Principal]) -> AccessSnapshot:
+        """Members of these groups, and of those inside them, and holders of each access level."""
         directory = Directory(self._org.client, identities)
-        mentioned = {p for scope in scopes for p in scope.acl.mentioned()}
         containers = (*directory.groups(mentioned), *directory.licences())
-        problems = [*catalogue.problems, *permissions.problems, *identities.problems, *directory.problems]
+        problems = (*identities.problems, *directory.problems)
         return AccessSnapshot(
             source=self.name,
             containers=containers,
-            scopes=scopes,
             complete=not problems,
+            memberships_only=True,
+            whole=_TAKEN_AS_GONE,
             unknown_principals=dict(sorted((identities.unknown + directory.unknown).items())),
-            notes=tuple(problems),
+            notes=problems,
         )
+
+    def access_of(self, places: Sequence[str]) -> None:
+        """Always None: the service tells of no place whose permissions changed, and reads them whole anyway."""
 
     def readers(self) -> tuple[Reader, ...]:
         """Wikis before code, because a code wiki's pages are not read as files."""

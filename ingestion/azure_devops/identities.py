@@ -155,9 +155,13 @@ class Identities:
         # Deleted groups and those hidden from the list are still named by old entries; the SID says which they are.
         return self.of_subject(subject_of(rest)) if kind == GROUP_KIND and rest.startswith("S-1-9-") else None
 
+    def translated(self, descriptor: str) -> Principal | None:
+        """The principal of an identity descriptor after `translate`; None if it is nobody."""
+        return self._identities.get(descriptor)
+
     def of_identity(self, descriptor: str) -> Principal | None:
         """The principal of an identity descriptor after `translate`; None (and counted by kind) if it is nobody."""
-        found = self._identities.get(descriptor)
+        found = self.translated(descriptor)
         if found is None and descriptor not in self._counted:
             self._counted.add(descriptor)
             self.unknown[descriptor.partition(";")[0] or "?"] += 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from core import principals
 from core.access import LICENCE_GATE, NOBODY, Gate, Layer, Scope, ScopeAcl, ScopeId
@@ -27,6 +29,17 @@ from ingestion.azure_devops.sdk import Sdk
 
 # The node whose layer stands for a project's visibility.
 _VISIBILITY = {"organization": principals.everyone, "public": principals.anyone}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkedOut:
+    """The rules of a reading, with what was found on the way: `problems`, and entries that name nobody, by kind.
+    `facts` is a digest of everything that they follow from."""
+
+    facts: str
+    scopes: tuple[Scope, ...]
+    problems: tuple[str, ...]
+    unknown: Counter[str]
 
 
 class Permissions:
@@ -74,6 +87,45 @@ class Permissions:
         except SourceError as e:
             self._failed.add((namespace, token))
             self.problems.append(f"the permissions of {namespace.name.lower()} {token} could not be read: {e.message}")
+
+    def work_out(self, last: WorkedOut | None) -> WorkedOut:
+        """The rules. Where they follow from what `last` followed from, they are its very own."""
+        facts = self._facts()
+        if last is not None and last.facts == facts:
+            self.problems += last.problems
+            self._identities.unknown.update(last.unknown)
+            return last
+        problems, unknown = len(self.problems), Counter(self._identities.unknown)
+        return WorkedOut(
+            facts=facts,
+            scopes=self.scopes(),
+            problems=tuple(self.problems[problems:]),
+            unknown=self._identities.unknown - unknown,
+        )
+
+    def _facts(self) -> str:
+        """A digest of all that `scopes` reads: the structure, every list, whom the entries name, the settings."""
+        settings, catalogue = self._client.settings, self._catalogue
+        digest = hashlib.sha256()
+        tables = [
+            (
+                namespace.value,
+                sorted(table.unreadable),
+                [(token, sorted(a.allow), sorted(a.deny), a.inherit) for token, a in sorted(table.by_token.items())],
+            )
+            for namespace, table in sorted(self._tables.items())
+        ]
+        named = sorted({d for table in self._tables.values() for d in table.descriptors()})
+        for facts in (
+            (settings.tenant, settings.deny_reaches_down, settings.project_acl_reaches_objects),
+            (catalogue.organization, catalogue.projects, catalogue.areas, catalogue.repos, catalogue.wikis),
+            (sorted(catalogue.partial), sorted(catalogue.without_areas), sorted(catalogue.closed)),
+            tables,
+            sorted((n.value, token) for n, token in self._failed),
+            [(d, self._identities.translated(d)) for d in named],
+        ):
+            digest.update(repr(facts).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
 
     def scopes(self) -> tuple[Scope, ...]:
         """One scope an area node, a repo and a project wiki, in a fixed order."""

@@ -192,15 +192,16 @@ class PullRequestsReader:
         head = mapping(data.get("lastMergeSourceCommit")).get("commitId")
         key = f"{base} {head} {data.get('targetRefName')}"
         known = self._org.pushed_files
-        if head is None or key not in known:
+        found = known.get(key) if head is not None else None
+        if found is None:
             iterations = rows_of(self._org.client.get(f"{base}/iterations", lenient=True))
             last = max((int(row["id"]) for row in iterations), default=None)
             where, most = f"{base}/iterations/{last}/changes", {"$top": MAX_FILES}
             told = mapping(self._org.client.get(where, most, lenient=True)) if last is not None else {}
-            known[key] = touched(told.get("changeEntries") or [])
+            found = known[key] = touched(told.get("changeEntries") or [])
             while len(known) > _MOST_KNOWN:
                 known.popitem(last=False)
-        return known[key]
+        return found
 
     def _watched_since(self, row: Mapping[str, Any], now: datetime) -> datetime | None:
         """When a pull request was closed, as long as its discussion is watched; None where it is not (any more)."""

@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from threading import Lock, RLock
 from typing import Any
 
 import requests
@@ -23,6 +24,8 @@ from core.errors import SourceError
 from ingestion.azure_devops.client import AdoClient
 from ingestion.azure_devops.faults import ODD_SHAPE
 
+_IMPORTING = Lock()
+
 
 class Sdk:
     """The SDK's clients for one organization, made at first use."""
@@ -31,6 +34,7 @@ class Sdk:
         self._client = client
         self._connection: Any = None
         self._made: dict[str, Any] = {}
+        self._lock = RLock()
 
     def security(self) -> Any:
         """SecurityClient: namespaces."""
@@ -55,13 +59,14 @@ class Sdk:
             raise SourceError(f"the SDK failed ({type(e).__name__}: {str(e)[:200]})", where=what) from e
 
     def _get(self, factory: str) -> Any:
-        if factory not in self._made:
-            if self._connection is None:
-                self._connection = _connect(self._client)
-            made = self.call(factory, getattr(self._connection.clients_v7_1, factory))
-            _reroute(made.config, self._client)
-            self._made[factory] = made
-        return self._made[factory]
+        with self._lock:
+            if factory not in self._made:
+                if self._connection is None:
+                    self._connection = _connect(self._client)
+                made = self.call(factory, getattr(self._connection.clients_v7_1, factory))
+                _reroute(made.config, self._client)
+                self._made[factory] = made
+            return self._made[factory]
 
 
 def _connect(client: AdoClient) -> Any:
@@ -85,13 +90,14 @@ def _connect(client: AdoClient) -> Any:
 def _keep_out_of_home() -> None:
     """Have the SDK keep its two small answers an organization in memory: it would make a folder in the home folder
     when it is imported, and fail where that went away later."""
-    if "azure.devops._file_cache" not in sys.modules and "AZURE_DEVOPS_CACHE_DIR" not in os.environ:
-        with tempfile.TemporaryDirectory(prefix="context-engine-azure-devops-") as folder:
-            os.environ["AZURE_DEVOPS_CACHE_DIR"] = folder
-            try:
-                importlib.import_module("azure.devops._file_cache")
-            finally:
-                del os.environ["AZURE_DEVOPS_CACHE_DIR"]
+    with _IMPORTING:
+        if "azure.devops._file_cache" not in sys.modules and "AZURE_DEVOPS_CACHE_DIR" not in os.environ:
+            with tempfile.TemporaryDirectory(prefix="context-engine-azure-devops-") as folder:
+                os.environ["AZURE_DEVOPS_CACHE_DIR"] = folder
+                try:
+                    importlib.import_module("azure.devops._file_cache")
+                finally:
+                    del os.environ["AZURE_DEVOPS_CACHE_DIR"]
     caches = importlib.import_module("azure.devops._file_cache")
     for cache in (caches.OPTIONS_CACHE, caches.RESOURCE_CACHE):
         cache.file_name = ""  # no file: the SDK then neither loads nor saves

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from threading import Lock
+from threading import Lock, local
 
 from core.errors import SourceThrottledError
 from ingestion.azure_devops.faults import number_in, retry_after
@@ -49,16 +49,6 @@ class Traffic:
             self.throttled - earlier.throttled,
         )
 
-    def plus(self, other: Traffic) -> Traffic:
-        """Both together."""
-        areas = Counter(self.requests) + Counter(other.requests)
-        return Traffic(
-            dict(sorted(areas.items())),
-            self.waited + other.waited,
-            self.retries + other.retries,
-            self.throttled + other.throttled,
-        )
-
     def counts(self) -> dict[str, int]:
         """The figures as words and whole numbers, for the record of a run: `requests`, `waited_s`, and so on."""
         areas = {f"requests:{area}": n for area, n in sorted(self.requests.items())}
@@ -66,8 +56,24 @@ class Traffic:
         return {**told, "throttled": self.throttled, **areas}
 
 
+@dataclass(slots=True)
+class _Run:
+    """What one run has used of its budget."""
+
+    limited: bool = True
+    requests: int = 0
+    waited: float = 0.0
+
+
+class _ThisThread(local):
+    """The run of a thread: runs of several threads are several."""
+
+    def __init__(self) -> None:
+        self.run = _Run()
+
+
 class Throttle:
-    """One for all threads that speak to an organization.
+    """One for all threads that speak to an organization: they share its pace, and each has the budget of its own run.
 
     `max_wait` (seconds) is the longest single rest; `max_requests` and `max_waits` (seconds in all) are the budget of
     a run, without limit where they are None. A budget that is used up raises SourceThrottledError: what the run has
@@ -91,24 +97,21 @@ class Throttle:
         self._not_before = 0.0
         self._areas: Counter[str] = Counter()
         self._waited, self._retries, self._throttled = 0.0, 0, 0
-        self._at_start = Traffic()
+        self._mine = _ThisThread()
 
     def begin(self) -> None:
         """Start the budget of a new run."""
-        self._at_start = self.traffic
+        self._mine.run = _Run(limited=self._mine.run.limited)
 
     @contextmanager
     def apart(self) -> Iterator[None]:
         """A run that can't be continued by a later one (permissions, perhaps in the midst of a long crawl): its
         requests have no limit, and are not taken from the other's budget."""
-        outer, before, limit = self._at_start, self.traffic, self._max_requests
-        self._max_requests = None
-        self.begin()
+        outer, self._mine.run = self._mine.run, _Run(limited=False)
         try:
             yield
         finally:
-            self._max_requests = limit
-            self._at_start = outer.plus(self.traffic.since(before))
+            self._mine.run = outer
 
     @property
     def traffic(self) -> Traffic:
@@ -122,15 +125,16 @@ class Throttle:
             wait = self._not_before - self._now()
         if wait > 0:
             self._wait(wait, where)
+        run = self._mine.run
+        if run.limited and self._max_requests is not None and run.requests >= self._max_requests:
+            raise SourceThrottledError(
+                f"this run has used its {self._max_requests} requests; the next one goes on from here "
+                "(azure_devops.max_requests_per_run)",
+                retry_after=0.0,
+                where=where,
+            )
+        run.requests += 1
         with self._lock:
-            used = sum(self._areas.values()) - self._at_start.total
-            if self._max_requests is not None and used >= self._max_requests:
-                raise SourceThrottledError(
-                    f"this run has used its {self._max_requests} requests; the next one goes on from here "
-                    "(azure_devops.max_requests_per_run)",
-                    retry_after=0.0,
-                    where=where,
-                )
             self._areas[area_of(path)] += 1
             self._retries += again
 
@@ -175,15 +179,16 @@ class Throttle:
             return self._wall()
 
     def _wait(self, seconds: float, where: str) -> None:
+        run = self._mine.run
+        if self._max_waits is not None and run.waited + seconds > self._max_waits:
+            raise SourceThrottledError(
+                f"this run has waited {round(run.waited)} s for a throttling service; the next one goes on from here "
+                "(azure_devops.max_wait_per_run; a second identity or fewer projects lighten the load)",
+                retry_after=seconds,
+                where=where,
+            )
+        run.waited += seconds
         with self._lock:
-            waited = self._waited - self._at_start.waited
-            if self._max_waits is not None and waited + seconds > self._max_waits:
-                raise SourceThrottledError(
-                    f"this run has waited {round(waited)} s for a throttling service; the next one goes on from here "
-                    "(azure_devops.max_wait_per_run; a second identity or fewer projects lighten the load)",
-                    retry_after=seconds,
-                    where=where,
-                )
             self._waited += seconds
         self._sleep(seconds)
 
