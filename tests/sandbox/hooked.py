@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +14,7 @@ from core.clock import FixedClock
 from fixtures.sandbox.azure_devops import PAT
 from fixtures.sandbox.event_models import Event
 from fixtures.sandbox.hooks.delivery import Delivery
+from fixtures.sandbox.hooks.subscriptions import GraphSubscription, HookSubscription
 from fixtures.sandbox.server import SandboxServer
 from fixtures.sandbox.state_events import apply_event
 from tests.sandbox import small
@@ -47,6 +50,11 @@ PROJECT: Data = {
         "docs": {"commits": [small.commit("d1", readme_md="docs")]},
     },
 }
+EVERYWHERE = (
+    *("/teams/getAllMessages", "/teams/getAllChannels", "/teams", "/teams/getAllMembers", "/users", "/groups"),
+    "/teams/{Web}/channels/getAllMembers",
+)
+_KEPT: dict[str, list[HookSubscription | GraphSubscription]] = {}
 
 
 @dataclass
@@ -82,8 +90,12 @@ class Hooked:
 
     def every_hook(self) -> None:
         """Subscribe to every event there is."""
-        for row in self.ado("GET", "publishers/tfs/eventtypes").json()["value"]:
-            self.hook(row["id"])
+
+        def subscribe() -> None:
+            for row in self.ado("GET", "publishers/tfs/eventtypes").json()["value"]:
+                self.hook(row["id"])
+
+        self._as_before("hooks", subscribe)
 
     # --- Graph
 
@@ -110,6 +122,25 @@ class Hooked:
         assert answer.status_code == 201, answer.text
         made: Data = answer.json()
         return made
+
+    def every_resource(self) -> None:
+        """Subscribe to everything of Graph that can be watched everywhere, and to the channels of the team Web."""
+
+        def subscribe() -> None:
+            for resource in EVERYWHERE:
+                self.subscribe(resource.format(Web=self.server.state.ids.team("Web")))
+
+        self._as_before("graph", subscribe)
+
+    def _as_before(self, what: str, subscribe: Callable[[], None]) -> None:
+        """Subscribe once for all tests: writing the same subscriptions down again takes no requests."""
+        book, key = self.server.hooks.book, f"{what} {self.receiver.url}"
+        if key not in _KEPT:
+            subscribe()
+            _KEPT[key] = [*book.hooks(), *book.graph()]
+        with self.server.state.lock:
+            for one in _KEPT[key]:
+                book.keep(copy(one))
 
     def take(self) -> list[Delivery]:
         """Take what is waiting."""

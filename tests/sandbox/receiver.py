@@ -36,22 +36,25 @@ class Receiver:
     answers: list[int] = field(default_factory=list)
     handshake: tuple[int, str, str] | None = None  # status, content type and body in place of the right ones
     lingers: threading.Event | None = None  # a handshake waits for it
-    asked: threading.Event = field(default_factory=threading.Event)  # a handshake has come
+    lingers_at: threading.Event | None = None  # a delivery does
+    asked: threading.Event = field(default_factory=threading.Event)  # something has come
 
     def clear(self) -> None:
         """Forget everything, and answer well again."""
         self.received, self.handshakes, self.answers = [], [], []
-        self.handshake = self.lingers = None
+        self.handshake = self.lingers = self.lingers_at = None
         self.asked.clear()
 
     def reply(self, request: Received) -> tuple[int, str, bytes]:
         """Return status, content type and body of the answer."""
         token = request.query.get("validationToken")
+        self.asked.set()
         if token is None:
             self.received.append(request)
+            if self.lingers_at is not None:
+                self.lingers_at.wait(5)
             return (self.answers.pop(0) if self.answers else 202), "text/plain", b""
         self.handshakes.append(request)
-        self.asked.set()
         if self.lingers is not None:
             self.lingers.wait(5)
         status, kind, body = self.handshake or (200, "text/plain; charset=utf-8", token[0])

@@ -13,16 +13,6 @@ from tests.sandbox import small
 from tests.sandbox.hooked import Hooked
 from tests.sandbox.small import Data
 
-EVERYWHERE = (
-    *("/teams/getAllMessages", "/teams/getAllChannels", "/teams", "/teams/getAllMembers", "/users", "/groups"),
-    "/teams/{Web}/channels/getAllMembers",
-)
-
-
-def subscribe_to_everything(hooked: Hooked) -> None:
-    for resource in EVERYWHERE:
-        hooked.subscribe(resource.format(Web=hooked.server.state.ids.team("Web")))
-
 
 def items(deliveries: list[Delivery]) -> list[Any]:
     """Each item of each batch."""
@@ -99,7 +89,7 @@ def short(hooked: Hooked) -> list[tuple[str, str]]:
     ids=lambda given: str(given)[:60],
 )
 def test_each_change_is_told_once(hooked: Hooked, event: Data, told: list[tuple[str, str]]) -> None:
-    subscribe_to_everything(hooked)
+    hooked.every_resource()
     hooked.change(**event)
     assert short(hooked) == told
 
@@ -121,7 +111,7 @@ def test_each_change_is_told_once(hooked: Hooked, event: Data, told: list[tuple[
     ids=str,
 )
 def test_what_is_not_of_graph_or_changes_nothing_is_not_told(hooked: Hooked, event: Data) -> None:
-    subscribe_to_everything(hooked)
+    hooked.every_resource()
     hooked.change(**event)
     assert short(hooked) == []
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 
+from fixtures.sandbox.event_models import Event
 from fixtures.sandbox.hooks.delivery import Delivery
 from fixtures.sandbox.hooks.sender import GRAPH_RETRIES, PROBES, RETRIES
+from fixtures.sandbox.hooks.subscriptions import GraphSubscription, Watched
+from fixtures.sandbox.state_events import apply_event
+from tests.sandbox import small
 from tests.sandbox.hooked import Hooked
+from tests.sandbox.small import Serve
+
+pytest_plugins = ["tests.sandbox.live"]
 
 
 def renamed(hooked: Hooked, title: str = "New") -> None:
@@ -215,3 +223,37 @@ def test_all_this_can_be_asked_for_over_http(hooked: Hooked) -> None:
     assert hooked.client.post(control, json={"mode": "later"}).status_code == 422
     asked["subscription_id"] = "none"
     assert hooked.client.post(f"{control}/lifecycle", json=asked).status_code == 404
+
+
+def test_what_is_taken_while_it_is_in_flight_is_not_tried_again(hooked: Hooked) -> None:
+    hooks = hooked.server.hooks
+    hooked.subscribe("/users")
+    hooked.receiver.answers = [500]
+    hooked.receiver.lingers_at = threading.Event()
+    hooked.receiver.asked.clear()
+    hooked.change(disable_person={"who": "ben"})
+    hooks.mode = "send"
+    assert hooked.receiver.asked.wait(5)
+    assert hooks.take() == []
+    hooked.receiver.lingers_at.set()
+    hooks.mode = "hold"
+    assert hooks.pending() == []
+    assert len(hooked.receiver.received) == 1
+
+
+def test_subscriptions_outlive_a_stop(serve: Serve) -> None:
+    server = serve(small.world(), remember=False)
+    book, now = server.hooks.book, server.hooks.book.now()
+    everything = frozenset({"updated"})
+    kept = GraphSubscription(
+        *("id", "app", "app", "/users", Watched("user"), everything, "http://127.0.0.1:9"),
+        *(None, None, now + timedelta(hours=1)),
+    )
+    with server.state.lock:
+        book.keep(kept)
+    server.stop()
+    server.start()
+    small_change = Event.model_validate({"id": "e", "after": "1m", "disable_person": {"who": "ben"}})
+    with server.state.lock:
+        apply_event(server.state, small_change)
+    assert [one.about for one in server.hooks.take()] == [f"updated Users/{server.state.oid('ben')}"]
