@@ -14,8 +14,9 @@ from ingestion.azure_devops.shapes import mapping
 
 
 class PageLinks:
-    """`led` is where the links of each work item led when it was read (number → "wiki path" → address or None), and
-    `heads` the heads of the wikis when that was last looked at (None: no such wiki). Both belong in a checkpoint.
+    """`led` is where the links of each work item led when it was read (number → "wiki path" → address), and `heads` the
+    heads of the wikis when that was last looked at (None: no such wiki). Both belong in a checkpoint. Of links that led
+    nowhere only the wiki is kept ("wiki " → None): the path may be the title of a page that was deleted.
     """
 
     def __init__(self, organization: Organization) -> None:
@@ -27,7 +28,11 @@ class PageLinks:
     def begin(self, state: Mapping[str, Any]) -> None:
         """A run begins at what a checkpoint holds; what was noted before it (of items read again) is newer."""
         self._found.clear()
-        self.led = {**state["led"], **self.led}
+        kept = {
+            number: {_nameless(k) if to is None else k: to for k, to in used.items()}
+            for number, used in state["led"].items()
+        }
+        self.led = {**kept, **self.led}
         self.heads = dict(state["heads"])
 
     def of(self, number: int) -> Callable[[str, str], str | None]:
@@ -35,8 +40,9 @@ class PageLinks:
         self.forget(number)
 
         def at(wiki_id: str, path: str) -> str | None:
-            found = self._at(f"{wiki_id} {path}")
-            self.led.setdefault(str(number), {})[f"{wiki_id} {path}"] = found
+            key = f"{wiki_id} {path}"
+            found = self._at(key)
+            self.led.setdefault(str(number), {})[key if found is not None else _nameless(key)] = found
             return found
 
         return at
@@ -46,7 +52,8 @@ class PageLinks:
         self.led.pop(str(number), None)
 
     def elsewhere(self, catalogue: Catalogue) -> tuple[list[int], dict[str, str | None]]:
-        """Numbers of work items that have a link that leads elsewhere now, and the heads at which that is so.
+        """Numbers of work items that have a link that leads elsewhere now, or that led nowhere and may lead somewhere,
+        and the heads at which that is so.
 
         Costs a request for each wiki that is linked to; only where its head has moved, one for each linked page too.
         """
@@ -61,7 +68,9 @@ class PageLinks:
         stale = [
             int(number)
             for number, used in self.led.items()
-            if any(key.partition(" ")[0] in moved and self._at(key) != was for key, was in used.items())
+            if any(
+                key.partition(" ")[0] in moved and (was is None or self._at(key) != was) for key, was in used.items()
+            )
         ]
         return sorted(stale), heads
 
@@ -81,3 +90,8 @@ class PageLinks:
                 found = mapping(self._org.client.get(place, {"path": path}, lenient=True)).get("id")
             self._found[key] = uris.wiki_page(self._org.name, wiki_id, int(found)) if found is not None else None
         return self._found[key]
+
+
+def _nameless(key: str) -> str:
+    """The wiki of a link without the page that it names."""
+    return key.partition(" ")[0] + " "
