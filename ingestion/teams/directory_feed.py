@@ -15,7 +15,7 @@ from typing import Final
 
 from core import principals
 from core.clock import Clock
-from core.errors import SourceNotFoundError
+from core.errors import SourceError, SourceNotFoundError
 from core.principals import Principal
 from ingestion.connector import Container, DirectoryPerson
 from ingestion.teams.account_feed import SERVICES, USERS, AccountFeed
@@ -64,11 +64,17 @@ class DirectoryFeed:
             return self._directory(notes, with_gone=with_gone)
 
     def names(self) -> Mapping[Principal, str]:
-        """The names of people, some minutes old at most. Raises SourceError."""
+        """The names of people, renewed after some minutes where they can be. Raises SourceError where none were ever
+        read."""
         with self._lock:
             now = self._clock.now()
             if self._named_at is None or now - self._named_at >= NAMES_FOR:
-                self._refresh_users(now, whole=self._named_at is None)
+                try:
+                    self._refresh_users(now, whole=self._named_at is None)
+                except SourceError:
+                    if self._named_at is None:
+                        raise
+                    self._named_at = now  # the old ones will do, and are not asked for again at once
             return {person.principal: person.name for person in self._users.found.values()}
 
     def _refresh_users(self, now: datetime, *, whole: bool) -> None:
