@@ -19,6 +19,7 @@ from psycopg.types.json import Jsonb
 from core.clock import Clock
 from core.hints import Hint, HintKind
 from graph.db import Database, clean, clean_json
+from graph.deliveries import DeliveryCounts
 from graph.versions import order
 
 ATTEMPTS: Final = 10
@@ -82,11 +83,15 @@ class InboxState:
 
 
 class Inbox:
-    """Receives hints and gives them out. Every method is one transaction and raises StoreUnavailableError."""
+    """Receives hints and gives them out. Every method is one transaction and raises StoreUnavailableError.
+
+    `counts` counts deliveries by how they ended.
+    """
 
     def __init__(self, db: Database, clock: Clock) -> None:
         self._db = db
         self._clock = clock
+        self.counts = DeliveryCounts(db, clock)
 
     # --- coming in
 

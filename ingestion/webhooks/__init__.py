@@ -1,0 +1,1 @@
+"""The receiver of deliveries: an app of its own that keeps hints and answers, and reads no source."""
