@@ -6,10 +6,11 @@ credential; the ingestion plane gets the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
 
@@ -38,6 +39,15 @@ from query.engine import ContextEngine
 from query.identity import TokenVerifier
 from query.principals import PrincipalResolver
 
+if TYPE_CHECKING:
+    from core.index.server import ServerIndex
+
+# The readers of each connector, for processes that know sources by name only.
+_READERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "teams": ("teams",),
+    "azure_devops": ("work_items", "wikis", "code", "pull_requests"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Index:
@@ -45,6 +55,22 @@ class Index:
 
     reader: IndexReader
     writer: IndexWriter
+    close: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WritingHalf:
+    """The index as the ingestion plane's process has it."""
+
+    writer: IndexWriter
+    close: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingHalf:
+    """The index as the query plane's process has it."""
+
+    reader: IndexReader
     close: Callable[[], None]
 
 
@@ -78,33 +104,55 @@ def build_index(settings: Settings, embedder: Embedder) -> Index:
 
 def _server_index(settings: Settings, url: str, embedder: Embedder) -> Index:
     """A connection a plane, each with its own key."""
-    from core.index.server import ServerIndex
-
     if settings.qdrant_api_key is not None and settings.qdrant_read_key is None:
         raise ConfigError(
             "the query plane needs a key of its own",
             where="qdrant_read_key",
             mend="Set it to the server's read-only key",
         )
-
-    def connect(key: SecretStr | None, *, read_only: bool) -> ServerIndex:
-        return ServerIndex.connect(
-            url,
-            api_key=key.get_secret_value() if key else None,
-            collection=settings.qdrant_collection,
-            size=embedder.size,
-            embedder=embedder.name,
-            read_only=read_only,
-        )
-
-    writing = connect(settings.qdrant_api_key, read_only=False)
-    reading = connect(settings.qdrant_read_key, read_only=True)
+    writing = _connect(settings, url, settings.qdrant_api_key, embedder, read_only=False)
+    reading = _connect(settings, url, settings.qdrant_read_key, embedder, read_only=True)
 
     def close() -> None:
         reading.close()
         writing.close()
 
     return Index(reading.reader, writing.writer, close)
+
+
+def build_writing_index(settings: Settings, embedder: Embedder) -> WritingHalf:
+    """The index of a server as a process of the ingestion plane alone has it. Raises ConfigError where none is set."""
+    index = _connect(settings, _server(settings), settings.qdrant_api_key, embedder, read_only=False)
+    return WritingHalf(index.writer, index.close)
+
+
+def build_reading_index(settings: Settings, embedder: Embedder) -> ReadingHalf:
+    """The index of a server as a process of the query plane alone has it. Raises ConfigError where none is set."""
+    index = _connect(settings, _server(settings), settings.qdrant_read_key, embedder, read_only=True)
+    return ReadingHalf(index.reader, index.close)
+
+
+def _server(settings: Settings) -> str:
+    if settings.qdrant_url is None:
+        raise ConfigError(
+            "processes of their own share the index of a server", where="qdrant_url", mend="Set it to a Qdrant server"
+        )
+    return settings.qdrant_url
+
+
+def _connect(
+    settings: Settings, url: str, key: SecretStr | None, embedder: Embedder, *, read_only: bool
+) -> ServerIndex:
+    from core.index.server import ServerIndex
+
+    return ServerIndex.connect(
+        url,
+        api_key=key.get_secret_value() if key else None,
+        collection=settings.qdrant_collection,
+        size=embedder.size,
+        embedder=embedder.name,
+        read_only=read_only,
+    )
 
 
 def edge_folder(data: Path) -> Path:
@@ -132,7 +180,7 @@ def build_connectors(settings: Settings, clock: Clock | None = None) -> list[Con
 def build_synchronizer(
     settings: Settings,
     database: Database,
-    index: Index,
+    index: Index | WritingHalf,
     embedder: Embedder,
     *,
     wall_clock: Clock | None = None,
@@ -165,7 +213,9 @@ def build_synchronizer(
     )
 
 
-def build_api(settings: Settings, database: Database, index: Index, embedder: Embedder, clock: Clock) -> ApiServices:
+def build_api(
+    settings: Settings, database: Database, index: Index | ReadingHalf, embedder: Embedder, clock: Clock
+) -> ApiServices:
     """The query plane over its stores. `database` must be the query role's."""
     scopes = ScopeStore(database, revocation_limit=settings.revocation_limit)
     directory = DirectoryStore(database, required=connector_names(settings))
@@ -200,6 +250,11 @@ def connector_names(settings: Settings) -> tuple[str, ...]:
         return settings.sources
     configured = {"teams": settings.graph, "azure_devops": settings.azure_devops}
     return tuple(name for name, found in configured.items() if found is not None)
+
+
+def known_readers(settings: Settings) -> dict[str, tuple[str, ...]]:
+    """The readers of each configured connector, without making one."""
+    return {name: _READERS[name] for name in connector_names(settings)}
 
 
 def configured_sources(settings: Settings) -> tuple[Source, ...]:
