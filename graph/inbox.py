@@ -20,6 +20,7 @@ from core.clock import Clock
 from core.hints import Hint, HintKind
 from graph.db import Database, clean, clean_json
 from graph.deliveries import DeliveryCounts
+from graph.hinted import HintedItems
 from graph.versions import order
 
 ATTEMPTS: Final = 10
@@ -85,13 +86,14 @@ class InboxState:
 class Inbox:
     """Receives hints and gives them out. Every method is one transaction and raises StoreUnavailableError.
 
-    `counts` counts deliveries by how they ended.
+    `counts` counts deliveries by how they ended; `known` looks up what the record says of the items that hints name.
     """
 
     def __init__(self, db: Database, clock: Clock) -> None:
         self._db = db
         self._clock = clock
         self.counts = DeliveryCounts(db, clock)
+        self.known = HintedItems(db)
 
     # --- coming in
 

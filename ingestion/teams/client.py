@@ -10,7 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import httpx
@@ -129,6 +129,42 @@ class GraphClient:
             self._backoff.wait(attempt, reason="no JSON in the answer", where=where, tries=tries)
         raise SourceError("no answer after several tries", where=where)
 
+    def send(self, method: Literal["POST", "PATCH", "DELETE"], path: str, body: Json | None = None) -> Json:
+        """Change something below the base URL; what the answer holds.
+
+        A POST is sent again only where Graph said that it did nothing, or could not be reached: one that got no answer
+        may have been carried out, which is for the caller to find out. Raises as `get` does; SourceRefusedError (any
+        4xx but 401, 404, 410 and throttling) says why.
+        """
+        url, where = self._address(path), f"{method} {_shown(path)}"
+        renewed = False
+        for attempt in range(ATTEMPTS):
+            headers = {"Authorization": f"Bearer {self._tokens.bearer()}", "Accept": "application/json"}
+            self._asked.count(retries=attempt > 0, waited=self._throttle.wait(path))
+            try:
+                answer = self._http.request(method, url, headers=headers, json=body)
+            except httpx.HTTPError as e:
+                if method == "POST" and not isinstance(e, httpx.ConnectError | httpx.ConnectTimeout):
+                    raise SourceError(f"{type(e).__name__}; it may have been carried out", where=where) from None
+                self._backoff.wait(attempt, reason=type(e).__name__, where=where)
+                continue
+            status = answer.status_code
+            if status == 401 and not renewed:
+                renewed = True
+                self._tokens.forget()
+                continue
+            if status in ({429, 503} if method == "POST" else TEMPORARY):
+                self._asked.count(requests=0, throttled=status == 429)
+                asked = answer.headers.get("Retry-After")
+                self._backoff.wait(attempt, reason=f"HTTP {status}", where=where, retry_after=asked)
+                continue
+            if 200 <= status < 300:
+                return _json(answer) or {}
+            if 400 <= status < 500 and status not in {401, 404, 410}:
+                raise SourceRefusedError(_told(answer), where=where)
+            raise _meaning(answer, where)
+        raise SourceError("no answer after several tries", where=where)
+
     def pages(self, path: str, *, prefer: str | None = None, tries: int = ATTEMPTS) -> Iterator[Json]:
         """Yield the pages of a collection or delta round; ends where there is no nextLink, not at an empty page."""
         seen: set[str] = set()
@@ -186,6 +222,14 @@ def _meaning(answer: httpx.Response, where: str) -> SourceError:
     if status == 400:
         return SourceRefusedError(f"Graph does not take the request ({code or status})", where=where)
     return SourceError(f"unexpected answer {status}", where=where)
+
+
+def _told(answer: httpx.Response) -> str:
+    """Why Graph refused to change something, in its own words, cut short."""
+    data = _json(answer)
+    error = data.get("error") if data else None
+    words = [str(error.get(k) or "") for k in ("code", "message")] if isinstance(error, dict) else []
+    return ": ".join([f"HTTP {answer.status_code}", *(w[:300] for w in words if w)])
 
 
 def _json(answer: httpx.Response) -> Json | None:

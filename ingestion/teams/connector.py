@@ -140,6 +140,11 @@ class TeamsConnector:
                 return scope_id(self._tenant, channel_id)
         return None
 
+    @property
+    def client(self) -> GraphClient:
+        """The way to Graph, for what is not read through readers: subscriptions."""
+        return self._client
+
     def close(self) -> None:
         """Release connections."""
         self._client.close()

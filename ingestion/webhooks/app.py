@@ -36,15 +36,15 @@ from ingestion.webhooks.ledger import Ledger
 from ingestion.webhooks.limits import read_body, read_json
 from ingestion.webhooks.nudge import Nudges
 from ingestion.webhooks.outcomes import Outcome, Refused
+from ingestion.webhooks.paths import AZURE_DEVOPS_PATH as AZURE_DEVOPS_PATH
+from ingestion.webhooks.paths import GRAPH_PATH as GRAPH_PATH
+from ingestion.webhooks.paths import LIFECYCLE_PATH as LIFECYCLE_PATH
 from ingestion.webhooks.validation_tokens import TokenChecker
 
 log = logging.getLogger(__name__)
 
 AZURE_DEVOPS: Final = "azure_devops"
 GRAPH: Final = "graph"
-AZURE_DEVOPS_PATH: Final = "/hooks/azure-devops"
-GRAPH_PATH: Final = "/hooks/graph"
-LIFECYCLE_PATH: Final = "/hooks/graph/lifecycle"
 # Graph counts an answer as slow from 2.9 seconds on; what is kept after that is told again, and known by its key.
 ANSWER_SECONDS: Final = 2.5
 LONGEST_TOKEN: Final = 1024

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -72,10 +72,14 @@ class Side:
 
     def made(self, **hooks: Any) -> FastAPI:
         """A receiver with other settings."""
-        inbox = Inbox(self.mine, self.clock)
-        store = SubscriptionStore(self.mine)
-        self.apps.append(create_receiver(settings(**hooks), inbox, store, self.nudged.append, self.clock))
-        return self.apps[-1]
+        return self.nudging(self.nudged.append, **hooks)
+
+    def nudging(self, nudge: Callable[[str], object], **hooks: Any) -> FastAPI:
+        """A receiver that nudges so."""
+        inbox, store = Inbox(self.mine, self.clock), SubscriptionStore(self.mine)
+        app = create_receiver(settings(**hooks), inbox, store, nudge, self.clock)
+        self.apps.append(app)
+        return app
 
     def client(self, **hooks: Any) -> TestClient:
         """A way to ask a receiver with other settings."""
@@ -338,9 +342,7 @@ def test_a_nudge_that_fails_is_no_error_for_the_sender(side: Side) -> None:
     def broken(_: str) -> None:
         raise RuntimeError("the broker is down")
 
-    inbox, store = Inbox(side.mine, side.clock), SubscriptionStore(side.mine)
-    app = create_receiver(settings(), inbox, store, broken, side.clock)
-    side.apps.append(app)
+    app = side.nudging(broken)
     answer = side.ado(ado("workitem.created", work_item(1, 1)), client=TestClient(app))
     assert answer.status_code == 200
     receiver: Receiver = app.state.receiver
