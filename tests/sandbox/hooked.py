@@ -12,6 +12,7 @@ import httpx
 
 from core.clock import FixedClock
 from fixtures.sandbox.azure_devops import PAT
+from fixtures.sandbox.azure_devops.hook_events import EVENT_TYPES
 from fixtures.sandbox.event_models import Event
 from fixtures.sandbox.hooks.delivery import Delivery
 from fixtures.sandbox.hooks.subscriptions import GraphSubscription, HookSubscription
@@ -92,8 +93,8 @@ class Hooked:
         """Subscribe to every event there is."""
 
         def subscribe() -> None:
-            for row in self.ado("GET", "publishers/tfs/eventtypes").json()["value"]:
-                self.hook(row["id"])
+            for event in EVENT_TYPES:
+                self.hook(event)
 
         self._as_before("hooks", subscribe)
 

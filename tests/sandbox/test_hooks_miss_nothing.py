@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.sandbox.azure_devops.hook_events import event_types
+from fixtures.sandbox.azure_devops.hook_events import EVENT_TYPES
 from fixtures.sandbox.graph.directory import Directory
 from fixtures.sandbox.graph.http import Graph, GraphSettings
 from fixtures.sandbox.graph.teams import Teams
@@ -37,9 +37,9 @@ def server(serve: Serve) -> SandboxServer:
     watched = [Watched("group"), Watched("team_member"), Watched("message")]
     watched += [Watched("channel_member", team, indirect=True) for team in made.state.teams()]
     with made.state.lock:
-        for row in event_types(NOWHERE):
+        for event in EVENT_TYPES:
             inputs = {"url": NOWHERE, "resourceDetailsToSend": "all"}
-            book.keep(HookSubscription(row["id"], row["id"], {}, inputs, now, now))
+            book.keep(HookSubscription(event, event, {}, inputs, now, now))
         for number, one in enumerate(watched):
             end = now + timedelta(days=1)
             book.keep(GraphSubscription(str(number), "a", "a", "", one, everything, NOWHERE, None, None, end))
