@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 from urllib.parse import unquote
 
@@ -58,16 +59,17 @@ class Places:
     def _team(self, team_id: str, before: Listing | None) -> tuple[Sequence[Channel], Sequence[Channel]] | None:
         """A team's channels as they are listed now, and those that it no longer has."""
         listing = self._lister.list_team(team_id)
-        if before is None or (listing is not None and (listing.broken or listing.refused)):
+        if before is None or (listing is not None and listing.broken):
             return None
-        now = [] if listing is None else [*listing.channels.values(), *listing.hidden.values()]
-        ids = {c.id for c in now}
+        now = {} if listing is None else listing.channels | listing.hidden
         known = {c.id: c for c in before.of_team(team_id)}
-        if ids != known.keys() or any(known[c.id] != c for c in now if c.id in known):
+        if listing is not None and listing.refused:
+            known = {k: c for k, c in known.items() if not c.into}  # nobody tells whether they still come in
+        if any(_named(before.get(k)) != _named(c) for k, c in now.items()) or known.keys() - now.keys():
             self._known.forget()
         # A channel that still comes in by another team is not gone.
-        gone = [c for c in known.values() if c.id not in ids and not _elsewhere(c, team_id)]
-        return now, gone
+        gone = [c for k, c in known.items() if k not in now and not _elsewhere(c, team_id)]
+        return list(now.values()), gone
 
     def _rosters(self, channels: dict[str, Channel], gone: dict[str, Channel]) -> Rosters | None:
         wanted = [c for c in channels.values() if c.id not in gone]
@@ -76,6 +78,11 @@ class Places:
             return None  # it may be no more, which is for the lists to say
         rosters.scopes += [scope_of(self._tenant, c) for c in gone.values()]
         return rosters
+
+
+def _named(channel: Channel | None) -> Channel | None:
+    """A channel without the ways by which it comes in, of which one team alone does not tell all."""
+    return replace(channel, into=()) if channel is not None else None
 
 
 def _elsewhere(channel: Channel, team_id: str) -> bool:
