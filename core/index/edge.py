@@ -10,6 +10,7 @@ The engine must not be loaded before a fork: its threads do not survive one, and
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -179,6 +180,11 @@ class EdgeWriter:
         """Clear away what deleted points left behind; stops the whole process meanwhile (1 s at 100,000 points)."""
         self._shard.run(lambda s: s.optimize())
 
+    def rewrite(self) -> int:
+        """Write the index anew, so that nothing is left in its files of what was deleted; return how many points there
+        are. Nobody else gets at it meanwhile. Raises StoreUnavailableError; then the old files are still in use."""
+        return self._shard.rewrite()
+
     def close(self) -> None:
         """See IndexWriter."""
         self._shard.close()
@@ -237,6 +243,19 @@ class _Shard:
             except Exception as e:
                 raise StoreUnavailableError("qdrant", f"the index failed: {e}") from e
 
+    def rewrite(self) -> int:
+        """See EdgeWriter. The engine keeps what was deleted until it reuses the space, and in its log."""
+        with self.held():
+            shutil.rmtree(self._folder.draft, ignore_errors=True)
+            self._folder.draft.mkdir()
+            copied = self.run(lambda old: _copy(old, self._folder.draft, self.size))
+            old, self._engine = self._engine, None
+            assert old is not None
+            old.close()
+            self._folder.take_draft()
+            self._engine = _open(self._folder, self.size)
+            return copied
+
     def close(self) -> None:
         """Flush, close, release the folder."""
         with self.held():
@@ -250,21 +269,19 @@ class _Shard:
                 self._folder.release()
 
 
-def _open(folder: EdgeFolder, size: int) -> q.EdgeShard:
-    config = q.EdgeConfig(
+def _config(size: int) -> q.EdgeConfig:
+    return q.EdgeConfig(
         vectors={DENSE: q.EdgeVectorParams(size=size, distance=q.Distance.Cosine)},
         sparse_vectors={KEYWORDS: q.EdgeSparseVectorParams(modifier=q.Modifier.Idf)},
         hnsw_config=q.HnswIndexConfig(m=0, ef_construct=100, full_scan_threshold=10_000),
     )
+
+
+def _open(folder: EdgeFolder, size: int) -> q.EdgeShard:
     try:
         if folder.is_made:
-            return q.EdgeShard.load(str(folder.shard), config)
-        engine = q.EdgeShard.create(str(folder.shard), config)
-        for field in filters.KEYWORD_FIELDS:
-            engine.update(q.UpdateOperation.create_field_index(field, q.PayloadSchemaType.Keyword))
-        for field in filters.INTEGER_FIELDS:
-            engine.update(q.UpdateOperation.create_field_index(field, q.PayloadSchemaType.Integer))
-        engine.flush()
+            return q.EdgeShard.load(str(folder.shard), _config(size))
+        engine = _make(folder.shard, size)
     except Exception as e:
         raise StoreUnavailableError(
             "qdrant",
@@ -273,6 +290,39 @@ def _open(folder: EdgeFolder, size: int) -> q.EdgeShard:
         ) from e
     folder.mark_made()
     return engine
+
+
+def _make(shard: Path, size: int) -> q.EdgeShard:
+    """An empty shard with its payload indexes."""
+    engine = q.EdgeShard.create(str(shard), _config(size))
+    for field in filters.KEYWORD_FIELDS:
+        engine.update(q.UpdateOperation.create_field_index(field, q.PayloadSchemaType.Keyword))
+    for field in filters.INTEGER_FIELDS:
+        engine.update(q.UpdateOperation.create_field_index(field, q.PayloadSchemaType.Integer))
+    engine.flush()
+    return engine
+
+
+def _copy(old: q.EdgeShard, shard: Path, size: int) -> int:
+    """Write every point of a shard into a new one, and close that; how many there were."""
+    new, copied, offset = _make(shard, size), 0, None
+    while True:
+        request = q.ScrollRequest(offset=offset, limit=_PAGE, with_payload=True, with_vector=True)
+        records, offset = old.scroll(request)
+        points = [q.Point(r.id, _vectors(r.vector), r.payload) for r in records]
+        if points:
+            new.update(q.UpdateOperation.upsert_points(points))
+        copied += len(points)
+        if offset is None:
+            break
+    new.flush()
+    new.close()
+    return copied
+
+
+def _vectors(found: Any) -> Any:
+    """A record's vectors as a point takes them."""
+    return {name: np.asarray(v, dtype=np.float32) if name == DENSE else v for name, v in found.items()}
 
 
 def _point(point: IndexPoint) -> q.Point:

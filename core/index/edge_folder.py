@@ -23,6 +23,9 @@ class EdgeFolder:
     def __init__(self, path: Path, *, embedder: str, size: int) -> None:
         self.path = path
         self.shard = path / "shard"
+        # Where the index is written anew, and where that stands once it is whole: then it takes the place of the old.
+        self.draft = path / "shard.draft"
+        self._whole = path / "shard.new"
         self._about = path / "index.json"
         self._identity = {"format": _FORMAT, "embedder": embedder, "size": size}
         try:
@@ -48,6 +51,18 @@ class EdgeFolder:
         (self.path / "making").unlink(missing_ok=True)
         self.is_made = True
 
+    def take_draft(self) -> None:
+        """Put the draft, which is whole and closed, in the place of the index. Killed in the midst of it, the next
+        opening goes on."""
+        self.draft.rename(self._whole)
+        self._finish_draft()
+
+    def _finish_draft(self) -> None:
+        shutil.rmtree(self.draft, ignore_errors=True)
+        if self._whole.exists():
+            shutil.rmtree(self.shard, ignore_errors=True)
+            self._whole.rename(self.shard)
+
     def release(self) -> None:
         """Let go of the folder."""
         if self._lock is not None:
@@ -70,6 +85,7 @@ class EdgeFolder:
 
     def _check(self) -> bool:
         """Whether there is a finished index; one whose making was cut short is cleared away."""
+        self._finish_draft()
         making = self.path / "making"
         if making.exists():
             shutil.rmtree(self.shard, ignore_errors=True)
