@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
@@ -18,6 +19,7 @@ from fastapi import FastAPI
 
 from context_engine import worlds
 from context_engine.postgres import EmbeddedPostgres
+from context_engine.scheduling import build_runner
 from context_engine.wiring import (
     Index,
     build_api,
@@ -30,18 +32,23 @@ from context_engine.wiring import (
 from core.clock import Clock, SystemClock
 from core.embedding.port import Embedder
 from core.errors import ConfigError
-from core.settings import Settings
+from core.settings import Settings, WebhookSettings
 from fixtures.sandbox.server import SandboxServer
 from fixtures.sandbox.world_models import World
 from graph.db import Database
+from graph.jobs import JobStore
+from graph.leases import LeaseStore
 from graph.migrate import migrate
 from graph.runs import RunStore
 from graph.scopes import ScopeStore
 from ingestion.connector import Connector
-from ingestion.sync import Progress, RunReport, Synchronizer
+from ingestion.schedule import JobKind, JobRunner, jobs_of
+from ingestion.sync import ACCESS, Progress, RunReport, Synchronizer
 from query.api import create_app
 
 QUERY_ROLE = "context_query"
+# Connections of the ingestion plane: two lanes of jobs, each with some at once, and the receiver of deliveries.
+_CONNECTIONS = 10
 
 
 class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
@@ -71,6 +78,7 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         self._on_step = on_step
         self._stack = ExitStack()
         self.sandbox: SandboxServer | None = None
+        self.stop = threading.Event()
 
     def __enter__(self) -> EmbeddedEngine:
         try:
@@ -100,7 +108,11 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         self.clock: Clock = worlds.clock_of(self.sandbox) if self.sandbox and not self._real_clock else SystemClock()
         self._on_step("postgres")
         ingest_url, query_url = self._postgres()
-        self.database = self._stack.enter_context(closing(Database(ingest_url)))
+        self.database = self._stack.enter_context(closing(Database(ingest_url, max_size=_CONNECTIONS)))
+        hooks_url = self.settings.postgres_hooks_url
+        self.hooks_database = self._stack.enter_context(
+            closing(Database(hooks_url.get_secret_value() if hooks_url is not None else ingest_url))
+        )
         self.query_database = self._stack.enter_context(closing(Database(query_url)))
         self._on_step("model")
         self.embedder = self._embedder or build_embedder(self.settings)
@@ -136,6 +148,30 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         """One whole sync: permissions, then content, of every source."""
         return self.synchronizer.sync(self.connectors, between=self.keep_access_fresh)
 
+    def runner(self, webhooks: WebhookSettings | None = None) -> JobRunner:
+        """What runs the jobs of the schedule; its crawls end where `stop` is set. `webhooks`: settings of a receiver
+        that was started meanwhile.
+
+        Nobody else owns the data folder, so what a killed predecessor still held under this name is let go.
+        """
+        settings = self.settings if webhooks is None else self.settings.model_copy(update={"webhooks": webhooks})
+        holder = f"embedded in {self._data.resolve()}"
+        clock = SystemClock()
+        LeaseStore(self.database, clock).forget(holder)
+        return build_runner(
+            settings,
+            self.database,
+            self.synchronizer,
+            self.connectors,
+            holder=holder,
+            clock=clock,
+            stopping=self.stop.is_set,
+        )
+
+    def jobs(self) -> JobStore:
+        """When the jobs of the schedule are due."""
+        return JobStore(self.database, SystemClock())
+
     def read_anew(self) -> None:
         """Let the next sync read every source from the beginning, whatever it has seen."""
         for connector in self.connectors:
@@ -147,11 +183,18 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
 
     def bring_up_to_date(self) -> list[RunReport]:
         """What a start needs before it may answer: everything the first time (or where the last sync was cut short),
-        else permissions, and whatever the index lacks of the record."""
+        else permissions, and whatever the index lacks of the record. The schedule goes on from there."""
         if self.was_synced():
             self.synchronizer.repair()
-            return self.sync_access()
-        return self.sync()
+            reports, done = self.sync_access(), [JobKind.PERMISSIONS, JobKind.MEMBERSHIPS]
+        else:
+            reports, done = self.sync(), [JobKind.PERMISSIONS, JobKind.MEMBERSHIPS, JobKind.CONTENT]
+        failed = {(r.connector, r.reader) for r in reports if r.state in ("failed", "blocked")}
+        jobs = self.jobs()
+        for job, every in jobs_of(self.connectors, self.settings):
+            if job.kind in done and (job.connector, job.reader or ACCESS) not in failed:
+                jobs.put_off(job.name, every=every)
+        return reports
 
     def keep_access_fresh(self) -> None:
         """Read permissions again where they are older than half of what the revocation promise allows."""

@@ -6,6 +6,7 @@ import socket
 import threading
 from contextlib import AbstractContextManager
 from types import TracebackType
+from typing import Literal
 
 import uvicorn
 from fastapi import FastAPI
@@ -16,10 +17,12 @@ START_SECONDS = 15
 
 
 class LoopbackServer(AbstractContextManager["LoopbackServer"]):
-    """Serves `app` on 127.0.0.1 while the context is open; `port` 0 takes a free one."""
+    """Serves `app` on 127.0.0.1 while the context is open; `port` 0 takes a free one. `lifespan`: the app has
+    something to do at its start or end."""
 
-    def __init__(self, app: FastAPI, *, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, app: FastAPI, *, host: str = "127.0.0.1", port: int = 0, lifespan: bool = False) -> None:
         self._app = app
+        self._lifespan: Literal["on", "off"] = "on" if lifespan else "off"
         self._host = host
         self._port = port
 
@@ -34,7 +37,7 @@ class LoopbackServer(AbstractContextManager["LoopbackServer"]):
             raise ConfigError(
                 f"port {self._port} on {self._host} can't be had", where="port", mend="Choose another with --port"
             ) from e
-        self._server = uvicorn.Server(uvicorn.Config(self._app, log_level="warning", lifespan="off"))
+        self._server = uvicorn.Server(uvicorn.Config(self._app, log_level="warning", lifespan=self._lifespan))
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
         self._thread.start()
         waited = threading.Event()

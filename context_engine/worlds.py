@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 from pydantic import SecretStr
 
 from core.clock import Clock
 from core.errors import ConfigError
 from core.settings import AzureDevOpsSettings, GraphSettings, IssuerSettings, Settings, load_settings
+from fixtures.sandbox.azure_devops.hook_events import event_types
 from fixtures.sandbox.server import SandboxServer
 
 AUDIENCE = "api://context-engine"
@@ -135,6 +138,38 @@ def world_settings(sandbox: SandboxServer, data: Path, overrides: Mapping[str, A
         "retry_failed_after": 0,
     }
     return load_settings(overrides={**base, **(overrides or {})})
+
+
+@contextmanager
+def send_deliveries(sandbox: SandboxServer, url: str, user: str, password: str) -> Iterator[None]:
+    """Let the sandbox send what the services would while the context is open; and its Azure DevOps, for every event
+    that it knows, to this address, as an administrator would set it up."""
+    with httpx.Client(auth=("", SANDBOX_PAT), trust_env=False) as client:
+        for event in event_types("") if sandbox.state.world.azure_devops is not None else ():
+            subscription = {
+                "publisherId": "tfs",
+                "eventType": event["id"],
+                "resourceVersion": "1.0",
+                "consumerId": "webHooks",
+                "consumerActionId": "httpRequest",
+                "publisherInputs": {},
+                "consumerInputs": {
+                    "url": url,
+                    "basicAuthUsername": user,
+                    "basicAuthPassword": password,
+                    "resourceDetailsToSend": "minimal",
+                    "messagesToSend": "none",
+                    "detailedMessagesToSend": "none",
+                },
+            }
+            address = f"{sandbox.ado_url}/_apis/hooks/subscriptions?api-version=7.1-preview.1"
+            client.post(address, json=subscription).raise_for_status()
+    sandbox.hooks.mode = "send"
+    try:
+        yield
+    finally:
+        sandbox.hooks.mode = "hold"
+        sandbox.hooks.clear()
 
 
 def clock_of(sandbox: SandboxServer) -> Clock:

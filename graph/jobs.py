@@ -104,13 +104,15 @@ class JobStore:
         return None if row is None else Claim(name, row["runs"], row["failures"], row["died"])
 
     def succeed(self, claim: Claim, *, told: str | None = None, again: bool = False) -> None:
-        """The run did what it could; `told` is what it could not. `again`: there is more, so it is due at once.
+        """The run did what it could; `told` is what it could not. `again`: it did not come to its end, so it is due at
+        once.
 
         Does nothing where the job was claimed by another since.
         """
         self._end(
             claim,
-            "succeeded_at = coalesce(%(now)s, now()), failures = 0, reason = %(reason)s, "
+            "succeeded_at = CASE WHEN %(again)s THEN succeeded_at ELSE coalesce(%(now)s, now()) END, "
+            "failures = 0, reason = %(reason)s, "
             "due_at = CASE WHEN %(again)s THEN coalesce(%(now)s, now()) ELSE due_at END",
             {"reason": clean(told) if told else None, "again": again},
         )
@@ -121,6 +123,15 @@ class JobStore:
             claim,
             "failures = failures + 1, reason = %(reason)s, "
             "due_at = greatest(started_at + %(wait)s, coalesce(%(now)s, now()))",
+            {"reason": clean(reason), "wait": wait},
+        )
+
+    def postpone(self, claim: Claim, reason: str, *, wait: timedelta) -> None:
+        """The run did nothing, since it has to wait `wait` for something else. Does nothing where the job was claimed
+        since."""
+        self._end(
+            claim,
+            "reason = %(reason)s, due_at = coalesce(%(now)s, now()) + %(wait)s",
             {"reason": clean(reason), "wait": wait},
         )
 
@@ -156,8 +167,9 @@ class JobStore:
         """What the job does was just done by other means: it is due `every` from now."""
         with self._db.connection() as connection:
             connection.execute(
-                "INSERT INTO jobs (name, due_at) VALUES (%(name)s, coalesce(%(now)s, now()) + %(every)s) "
-                "ON CONFLICT (name) DO UPDATE SET due_at = excluded.due_at",
+                "INSERT INTO jobs (name, due_at, succeeded_at) "
+                "VALUES (%(name)s, coalesce(%(now)s, now()) + %(every)s, coalesce(%(now)s, now())) "
+                "ON CONFLICT (name) DO UPDATE SET due_at = excluded.due_at, succeeded_at = excluded.succeeded_at",
                 self._given(name, every=every),
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -13,10 +14,14 @@ from context_engine.commands.screen import Screen
 from context_engine.commands.target import Target
 from context_engine.embedded import EmbeddedEngine
 from context_engine.http_server import LoopbackServer
+from context_engine.receiving import receiving
 from context_engine.running import Running, announced
 from context_engine.schedule import Schedule
 from context_engine.worlds import AUDIENCE
-from core.errors import ConfigError
+from core.clock import SystemClock
+from core.errors import ConfigError, StoreUnavailableError
+
+log = logging.getLogger(__name__)
 
 TOKEN_SECONDS = 8 * 3600
 
@@ -34,13 +39,16 @@ def serve(target: Target, *, host: str | None, port: int | None) -> None:
         with screen:
             engine = stack.enter_context(target.open(on_progress=screen.progress, on_step=screen.step))
             screen.reports(engine.bring_up_to_date())
-        schedule = stack.enter_context(Schedule(engine))
+        schedule = _schedule(engine, stack)
         if engine.sandbox is not None:
             remember = engine.sandbox.state.on_change
 
             def changed() -> None:
                 remember()
-                schedule.nudge()
+                try:
+                    schedule.nudge_all()
+                except StoreUnavailableError as e:
+                    log.warning("what changed is found by the next poll: %s", e)
 
             engine.sandbox.state.on_change = changed
         server = stack.enter_context(
@@ -55,6 +63,20 @@ def serve(target: Target, *, host: str | None, port: int | None) -> None:
         _how_to(out, engine, server.url)
         stop.wait()
         out.print("stopping")
+
+
+def _schedule(engine: EmbeddedEngine, stack: ExitStack) -> Schedule:
+    """The schedule of this process, and the receiver of deliveries that nudges it."""
+    told: list[Schedule] = []
+
+    def nudge(connector: str) -> None:
+        for schedule in told:
+            schedule.nudge(connector)
+
+    hooks = stack.enter_context(receiving(engine, nudge))
+    schedule = stack.enter_context(Schedule(engine.runner(hooks), engine.jobs(), SystemClock(), engine.stop))
+    told.append(schedule)
+    return schedule
 
 
 def _how_to(out: Console, engine: EmbeddedEngine, url: str) -> None:

@@ -51,6 +51,10 @@ class HintHandler(Protocol):
         """The whole of access was read, beginning at `began`: what hints asked for before that was done."""
         ...
 
+    def covered_by_reader(self, connector: Connector, reader: Reader, began: datetime) -> int:
+        """The reader came to its end, beginning at `began`: hints to run it that came before are done."""
+        ...
+
 
 class Subscriptions(Protocol):
     """Keeps subscriptions to deliveries alive (`ingestion.teams.subscriptions`)."""

@@ -35,8 +35,8 @@ JobOutcome = Literal["done", "failed", "not_due", "busy", "no_slot"]
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What became of a call. `busy`: another has the lease; `no_slot`: enough jobs ask that host already; neither
-    changes when the job is due. `reports` are the runs of readers that it made."""
+    """What became of a call. `busy`: another has the lease, or it waits for another job (`reason`); `no_slot`:
+    enough jobs ask that host already. `reports` are the runs of readers that it made."""
 
     job: Job
     state: JobOutcome
@@ -142,6 +142,9 @@ class JobRunner:
                 self._parts.dead.remove([job.name])
             return JobResult(job, "done", ended.reason, ended.reports)
         reason = ended.reason or "it failed"
+        if ended.wait is not None:
+            self._jobs.postpone(claim, reason, wait=ended.wait)
+            return JobResult(job, "busy", reason)
         log.warning("job %s failed: %s", job.name, reason)
         self._jobs.fail(claim, reason, wait=self.wait_after(planned, claim.failures + 1))
         if letter is not None and claim.failures + 1 >= GIVEN_UP_AFTER:

@@ -17,15 +17,20 @@ from ingestion.schedule.parts import RunnerParts
 PAYLOADS: Final = Job(None, JobKind.PAYLOADS)
 # Of the time after which a worker's job is killed: a long crawl ends by itself before that, and goes on next time.
 _SHARE_OF_LIMIT: Final = 0.8
+# How soon it is tried again what waits for the first reading of permissions, or of content.
+_UNTIL_PERMISSIONS: Final = timedelta(seconds=2)
+_UNTIL_READ: Final = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How it went: `reason` is why it failed, or what it could not do. `again`: there is more, so not to wait."""
+    """How it went: `reason` is why it failed, or what it could not do. `again`: there is more, so not to wait; `wait`:
+    it did nothing, since it has to wait so long for something else."""
 
     ok: bool
     reason: str | None = None
     again: bool = False
+    wait: timedelta | None = None
     reports: tuple[RunReport, ...] = ()
 
 
@@ -89,8 +94,7 @@ class Work:
             case JobKind.CONTENT:
                 return self._content(job, watch)
             case JobKind.RECONCILIATION:
-                connector = self.connector(job)
-                return self._unknown_access(connector) or _told(sync.reconcile(connector, self._reader(job)))
+                return self._reconciliation(job)
             case JobKind.UPKEEP:
                 for task in parts.upkeep:
                     task()
@@ -125,7 +129,17 @@ class Work:
         if report.state == "failed" and report.checks.get("passed") is False:
             sync.repair(reader.source)
             report = sync.sync_reader(connector, reader, between=between, looked_at=looked_at)
+        if report.state != "failed":
+            self._parts.hints.covered_by_reader(connector, reader, looked_at)
         return _told(report, paused=watch.paused)
+
+    def _reconciliation(self, job: Job) -> Ended:
+        connector, reader = self.connector(job), self._reader(job)
+        crawl = self._parts.jobs.states().get(Job(connector.name, JobKind.CONTENT, reader.name).name)
+        if crawl is None or crawl.succeeded_at is None:
+            # What was never read is no difference to be mended item by item.
+            return Ended(False, "it waits for the first reading to come to its end", wait=_UNTIL_READ)
+        return self._unknown_access(connector) or _told(self._parts.synchronizer.reconcile(connector, reader))
 
     def _while_crawling(self, connector: Connector, reader: Reader) -> None:
         """What must not wait for the end of a crawl."""
@@ -181,7 +195,7 @@ class Work:
         reading = self._parts.jobs.states().get(Job(connector.name, JobKind.PERMISSIONS).name)
         if self._access_at(connector) is not None or (reading is not None and reading.succeeded_at is not None):
             return None
-        return Ended(False, "it waits for permissions, which were not read yet")
+        return Ended(False, "it waits for permissions, which were not read yet", wait=_UNTIL_PERMISSIONS)
 
     def _access_at(self, connector: Connector) -> datetime | None:
         return self._parts.scopes.ages().get(connector.name)

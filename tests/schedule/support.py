@@ -68,6 +68,10 @@ class WrittenHints:
         self.due.discard("access")
         return 0
 
+    def covered_by_reader(self, connector: Connector, reader: Reader, began: datetime) -> int:
+        self.due.discard(reader.name)
+        return 0
+
     def _did(self, what: str) -> bool:
         self.due.discard(what)
         self.done.append(what)

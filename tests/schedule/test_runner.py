@@ -214,8 +214,9 @@ def test_what_should_never_happen_is_told_after_some_tries_without_what_it_choke
 def test_content_is_not_read_before_permissions_were(plan: Scheduled) -> None:
     plan.connector.access_fails = True
     result = plan.runner.run(CONTENT)
-    assert (result.state, result.reason) == ("failed", "it waits for permissions, which were not read yet")
+    assert (result.state, result.reason) == ("busy", "it waits for permissions, which were not read yet")
     assert contents(plan) == []
+    assert plan.jobs.states()[CONTENT.name].due_at - plan.clock.now() == timedelta(seconds=2)
     plan.connector.access_fails = False
     plan.after(60)
     assert plan.state(CONTENT) == "done", "nobody else has read them, so they are read first"
@@ -331,6 +332,10 @@ def test_a_store_that_is_down_is_a_failed_run_and_no_dead_letter(
 
 def test_reconciliation_runs_by_itself_and_never_beside_a_crawl(plan: Scheduled) -> None:
     plan.runner.run(PERMISSIONS)
+    early = plan.runner.run(RECONCILIATION)
+    assert (early.state, early.reason) == ("busy", "it waits for the first reading to come to its end")
+    assert plan.source.listed == 0
+    plan.after(30)
     met = []
 
     def meanwhile() -> None:

@@ -103,9 +103,11 @@ def test_rubbish_can_not_fill_the_disk(plan: Scheduled) -> None:
 
 
 def test_a_record_that_is_down_costs_a_message_and_no_worker(plan: Scheduled) -> None:
+    plan.side.database.ping()
     plan.side.database.close()
     deliver(plan, PERMISSIONS.name)
     deliver(plan, "rubbish")
+    assert plan.connector.accessed == 0
 
 
 def test_beat_offers_each_job_to_its_queue_more_often_than_it_is_due() -> None:

@@ -1,0 +1,126 @@
+"""api, worker, beat, webhooks: the processes of server mode, each with the credentials of its own plane only."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import httpx
+
+from context_engine import heartbeats, planes, workers
+from context_engine.http_server import LoopbackServer
+from context_engine.wiring import build_api, build_embedder, build_reading_index
+from core.clock import SystemClock
+from core.errors import ConfigError
+from core.settings import load_settings
+from graph.db import Database
+from graph.inbox import Inbox
+from graph.subscriptions import SubscriptionStore
+from ingestion.schedule import Lane
+from ingestion.tasks import make_app, nudge
+from ingestion.webhooks.app import create_receiver
+from query.api import create_app
+
+log = logging.getLogger(__name__)
+
+PROCESSES = ("api", "webhooks", "beat", "worker-access", "worker-content")
+
+
+def api(config: Path | None) -> None:
+    """The query plane: answer until told to stop."""
+    settings = load_settings(file=config)
+    planes.check(settings, planes.API)
+    assert settings.postgres_query_url is not None
+    with ExitStack() as stack:
+        stop = _stopped()
+        database = stack.enter_context(closing(Database(settings.postgres_query_url.get_secret_value(), max_size=8)))
+        embedder = build_embedder(settings)
+        index = build_reading_index(settings, embedder)
+        stack.callback(index.close)
+        app = create_app(build_api(settings, database, index, embedder, SystemClock()))
+        stack.enter_context(LoopbackServer(app, host=settings.host, port=settings.port))
+        stop.wait()
+
+
+def webhooks(config: Path | None) -> None:
+    """The receiver of deliveries: keep and acknowledge them until told to stop."""
+    settings = load_settings(file=config)
+    planes.check(settings, planes.WEBHOOKS)
+    assert settings.postgres_hooks_url is not None
+    clock = SystemClock()
+    with ExitStack() as stack:
+        stop = _stopped()
+        database = stack.enter_context(closing(Database(settings.postgres_hooks_url.get_secret_value())))
+
+        def unheard(connector: str) -> None:
+            """Without a broker the workers find hints by themselves."""
+
+        tell = unheard
+        if settings.redis_url is not None:
+            broker = make_app(settings.redis_url.get_secret_value(), time_limit=settings.job_time_limit)
+            stack.callback(broker.close)
+
+            def tell(connector: str) -> None:
+                nudge(broker, connector)
+
+        app = create_receiver(
+            settings,
+            inbox=Inbox(database, clock),
+            subscriptions=SubscriptionStore(database),
+            nudge=tell,
+            clock=clock,
+        )
+        listening = settings.webhooks
+        stack.enter_context(LoopbackServer(app, host=listening.host, port=listening.port, lifespan=True))
+        stop.wait()
+
+
+def worker(config: Path | None, lane: Lane, concurrency: int) -> int:
+    """Take work of one lane from the broker until told to stop; the exit status."""
+    return workers.run_worker(load_settings(file=config), lane, concurrency=concurrency)
+
+
+def beat(config: Path | None) -> None:
+    """Offer every job to the workers until told to stop."""
+    workers.run_beat(load_settings(file=config))
+
+
+def health(config: Path | None, process: str) -> int:
+    """Whether a process of this machine is well, for whoever restarts it: 0 or 1. Raises ConfigError for an unknown
+    one."""
+    settings = load_settings(file=config)
+    if process not in PROCESSES:
+        raise ConfigError(f"there is no process {process!r}", mend=f"Known: {', '.join(PROCESSES)}")
+    if process == "api":
+        return _answers(f"http://{_local(settings.host)}:{settings.port}/healthz")
+    if process == "webhooks":
+        return _answers(f"http://{_local(settings.webhooks.host)}:{settings.webhooks.port}/healthz")
+    return _said(heartbeats.is_alive(settings.data, process), f"{process} has not worked for a while")
+
+
+def _answers(url: str) -> int:
+    try:
+        status = httpx.get(url, timeout=5, trust_env=False).status_code
+    except httpx.HTTPError as e:
+        return _said(False, type(e).__name__)
+    return _said(status == httpx.codes.OK, f"it answers {status}")
+
+
+def _said(well: bool, trouble: str) -> int:
+    print("ok" if well else trouble)
+    return 0 if well else 1
+
+
+def _local(host: str) -> str:
+    return "127.0.0.1" if host == "0.0.0.0" else host  # noqa: S104 (nothing is bound here)
+
+
+def _stopped() -> threading.Event:
+    """Set by SIGINT or SIGTERM."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop

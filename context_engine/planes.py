@@ -1,0 +1,90 @@
+"""What each process of server mode needs, and what it must not hold.
+
+A plane that has another's credential is one mistake away from using it: such a process does not start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from core.errors import ConfigError
+from core.settings import PREFIX, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """One process. `needs`: settings, each with its reason, or alternatives parted by a bar; `refuses`: settings."""
+
+    name: str
+    needs: tuple[tuple[str, str], ...]
+    refuses: tuple[str, ...] = ()
+
+
+_SOURCES: Final = ("azure_devops.pat", "graph.client_secret")
+_RECORD: Final = ("postgres_url", "postgres_hooks_url", "postgres_query_url")
+_INDEX: Final = ("qdrant_api_key", "qdrant_read_key")
+_HOOKS: Final = ("webhooks.password", "webhooks.client_state_key", "webhooks.certificate_key")
+
+API: Final = Plane(
+    "api",
+    needs=(
+        ("sources", "it has no credential of a source, so it can't tell which there are"),
+        ("postgres_query_url", "it reads the record as the query plane's role"),
+        ("qdrant_url", "it reads the index of a server"),
+        ("issuers", "without a trusted issuer every token is refused"),
+    ),
+    refuses=(*_SOURCES, "postgres_url", "postgres_hooks_url", "qdrant_api_key", "redis_url", *_HOOKS),
+)
+WORKER: Final = Plane(
+    "worker",
+    needs=(
+        ("postgres_url", "it writes the record"),
+        ("qdrant_url", "it writes the index of a server"),
+        ("redis_url", "it takes its work from the broker"),
+        ("azure_devops|graph", "it reads the sources"),
+    ),
+    refuses=("postgres_query_url", "postgres_hooks_url", "qdrant_read_key", "webhooks.certificate_key"),
+)
+BEAT: Final = Plane(
+    "beat",
+    needs=(
+        ("redis_url", "it sends work to the broker"),
+        ("sources", "it has no credential of a source, so it can't tell which there are"),
+    ),
+    refuses=(*_SOURCES, *_RECORD, *_INDEX, *_HOOKS),
+)
+WEBHOOKS: Final = Plane(
+    "webhooks",
+    needs=(
+        ("postgres_hooks_url", "it keeps deliveries as the receiver's role"),
+        ("webhooks.password|webhooks.client_state_key", "without a secret it refuses every delivery"),
+    ),
+    refuses=(*_SOURCES, "postgres_url", "postgres_query_url", *_INDEX),
+)
+
+
+def check(settings: Settings, plane: Plane) -> None:
+    """Raises ConfigError where the process lacks something, or holds what it must not."""
+    held = [name for name in plane.refuses if _get(settings, name) is not None]
+    if held:
+        raise ConfigError(
+            f"`{plane.name}` must not hold {', '.join(held)}",
+            where=held[0],
+            mend=f"Take {_in_environment(held[0])} and the like out of this process's environment and file",
+        )
+    for names, why in plane.needs:
+        found = names.split("|")
+        if not any(_get(settings, name) for name in found):
+            raise ConfigError(f"`{plane.name}` needs it: {why}", where=found[0], mend=f"Set {' or '.join(found)}")
+
+
+def _get(settings: Settings, path: str) -> Any:
+    value: Any = settings
+    for name in path.split("."):
+        value = getattr(value, name, None)
+    return value
+
+
+def _in_environment(path: str) -> str:
+    return PREFIX + path.upper().replace(".", "__")
