@@ -112,11 +112,16 @@ class AccessSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Changes, and the checkpoint that covers them and everything before. `progress` is (done, total or None)."""
+    """Changes, and the checkpoint that covers them and everything before. `progress` is (done, total or None).
+
+    `resumed` False: the feed of a part of the source was lost and that part was read from its beginning, so what
+    vanished there meanwhile left no word: whole lists are compared after this read.
+    """
 
     changes: tuple[Change, ...]
     checkpoint: Mapping[str, Any]
     progress: tuple[int, int | None] = (0, None)
+    resumed: bool = True
 
 
 class Reader(Protocol):

@@ -138,13 +138,16 @@ class Synchronizer(AccessSync):
         try:
             self._applier.retry(reader, at, tally, seen)
             try:
-                self._read(connector, reader, checkpoint, tally, seen, between, at)
+                resumed = self._read(connector, reader, checkpoint, tally, seen, between, at)
             except SourceGoneError:
                 tally.add("resynced")
                 full = True
                 seen.clear()
-                self._read(connector, reader, None, tally, seen, between, at)
-            self._reconciler.reconcile(connector.name, reader, at, tally, seen if full else None)
+                resumed = self._read(connector, reader, None, tally, seen, between, at)
+            if full or resumed:
+                self._reconciler.reconcile(connector.name, reader, at, tally, seen if full else None)
+            else:
+                self._reconciler.compare(connector.name, reader, at, tally)
         except SourceError as e:
             count_asked(connector, before, tally)
             return self._writer.end(run, connector.name, reader.name, "failed", tally, str(e))
@@ -213,13 +216,17 @@ class Synchronizer(AccessSync):
         seen: set[str],
         between: Callable[[], None],
         run_at: datetime,
-    ) -> None:
+    ) -> bool:
+        """Take in what a reader yields; whether it went on from its checkpoint everywhere."""
+        resumed = True
         for batch in reader.read(checkpoint):
             self._applier.apply(reader, batch.changes, self._now(), tally, seen, run_at=run_at)
             self._pipeline.flush()
             self._runs.commit_checkpoint(connector.name, reader.name, batch.checkpoint)
             self._on_progress(Progress(connector.name, reader.name, *batch.progress))
+            resumed &= batch.resumed
             between()
+        return resumed
 
     def _blocked(self, connector: Connector, reader: Reader, access: RunReport) -> RunReport:
         """The run of a reader that may not begin, because nobody could say who may read what it brings."""

@@ -56,6 +56,14 @@ class Mark:
     swept: datetime | None
 
 
+@dataclass(slots=True)
+class _Run:
+    """One reading: the marks by channel, and whether a channel's feed was lost."""
+
+    marks: dict[str, Mark]
+    lost: bool = False
+
+
 class ThreadReader:
     """The one reader of Teams. `sweep_every` is how long a whole reading of a channel is good for; None: for ever."""
 
@@ -86,28 +94,28 @@ class ThreadReader:
         """
         listing = self._channels.listing()
         total = len(listing.channels)
-        marks = _marks(checkpoint)
+        run = _Run(_marks(checkpoint))
         if not listing.broken:
-            marks = {k: v for k, v in marks.items() if k in listing.channels}
+            run.marks = {k: v for k, v in run.marks.items() if k in listing.channels}
         pending: list[Change] = []
         if not listing.channels:
             pending.append(Skipped(f"ctx://teams/{self._tenant}/", "there is no channel to read"))
         silent = 0
         for done, channel in enumerate(listing.channels.values()):
             try:
-                for change in self._changes(channel, marks):
+                for change in self._changes(channel, run):
                     pending.append(change)
                     if len(pending) >= BATCH:
-                        yield _batch(pending, marks, done, total)
+                        yield _batch(pending, run, done, total)
                         pending = []
                 silent = 0
             except SourceError as e:
                 pending.append(Failure(self._address(channel.id), f"{channel.path}: {e}"))
                 silent = silent + 1 if e.retryable else 0
                 if isinstance(e, SourceAuthError) or silent >= PATIENCE:
-                    yield _batch(pending, marks, done, total)
+                    yield _batch(pending, run, done, total)
                     raise
-        yield _batch(pending, marks, total, total)
+        yield _batch(pending, run, total, total)
 
     def fetch(self, uris_: Sequence[str]) -> Iterator[Change]:
         """Read single threads again, as they are now. A channel's own address (how `read` reports a channel that
@@ -155,11 +163,11 @@ class ThreadReader:
         for channel_id in sorted(listing.hidden):
             yield Unlisted(self._address(channel_id), "a channel of an unknown kind", withhold=True)
 
-    def _changes(self, channel: Channel, marks: dict[str, Mark]) -> Iterator[Change]:
+    def _changes(self, channel: Channel, run: _Run) -> Iterator[Change]:
         """What is new in a channel; its mark moves once all of that was given."""
         now = self._clock.now()
         seen_as = _seen_as(channel)
-        mark = marks.get(channel.id)
+        mark = run.marks.get(channel.id)
         told: set[str] = set()
         whole = mark is None or mark.link is None or mark.seen_as != seen_as
         link: str | None = None
@@ -167,7 +175,7 @@ class ThreadReader:
             try:
                 roots, link = self._messages.round(mark.link)
             except LOST:
-                whole = True
+                whole = run.lost = True
             else:
                 for root in roots:
                     told.add(str(root.get("id")))
@@ -179,7 +187,7 @@ class ThreadReader:
                 if str(root.get("id")) not in told:
                     yield from self._thread(channel, root, replies)
         swept = now if whole or mark is None else mark.swept
-        marks[channel.id] = Mark(link, seen_as, swept)
+        run.marks[channel.id] = Mark(link, seen_as, swept)
         if channel.id in self._owed:
             self._owed.discard(channel.id)
             yield ItemDeleted(self._address(channel.id))
@@ -254,9 +262,10 @@ def _marks(checkpoint: Mapping[str, Any] | None) -> dict[str, Mark]:
     return {k: mark(v) for k, v in (checkpoint or {}).get("channels", {}).items()}
 
 
-def _batch(changes: list[Change], marks: Mapping[str, Mark], done: int, total: int) -> Batch:
+def _batch(changes: list[Change], run: _Run, done: int, total: int) -> Batch:
     channels = {
         k: {"link": v.link, "seen_as": v.seen_as, "swept": v.swept.isoformat() if v.swept else None}
-        for k, v in marks.items()
+        for k, v in run.marks.items()
     }
-    return Batch(changes=tuple(changes), checkpoint={"channels": channels}, progress=(done, total))
+    checkpoint = {"channels": channels}
+    return Batch(changes=tuple(changes), checkpoint=checkpoint, progress=(done, total), resumed=not run.lost)

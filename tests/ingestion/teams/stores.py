@@ -63,6 +63,7 @@ class Engine:
         *,
         labels: tuple[str, ...] = (),
         never_index: str | None = None,
+        reconcile_every: timedelta = timedelta(0),
     ) -> None:
         self.clock = FixedClock(START)
         self.embedder = embedder
@@ -89,6 +90,7 @@ class Engine:
             runs=self.runs,
             inventory=Inventory(database),
             index=self.index.writer,
+            reconcile_every=reconcile_every,
             wall_clock=self.clock,
             on_progress=lambda progress: None if progress.finished else self.on_batch(),
         )

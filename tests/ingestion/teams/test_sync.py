@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from core.embedding.port import Embedder
 from core.items import Source
-from graph.db import Database
 from ingestion.teams import reader as reader_module
-from tests.ingestion.teams.conftest import Serve
+from tests.ingestion.teams.conftest import MakeEngine, Serve
 from tests.ingestion.teams.small import event, nord, said
 from tests.ingestion.teams.stores import LIMIT, Engine, Killed
 from tests.ingestion.teams.support import Data, Live, without_replies
-from tests.support.postgres import PostgresServer
-
-MakeEngine = Callable[..., Engine]
-
-
-@pytest.fixture
-def engine(
-    postgres: PostgresServer, open_database: Callable[[str], Database], embedder: Embedder, tmp_path: Path
-) -> Iterator[MakeEngine]:
-    """Makes engines, each on a database and index of its own."""
-    made: list[tuple[Engine, Any]] = []
-
-    def make(**options: Any) -> Engine:
-        fresh = postgres.fresh_database()
-        database = open_database(fresh.ingest_dsn)
-        made.append((Engine(database, tmp_path / f"index-{len(made)}", embedder, **options), (database, fresh)))
-        return made[-1][0]
-
-    yield make
-    for one, (database, fresh) in made:
-        one.index.close()
-        database.close()
-        postgres.drop(fresh)
 
 
 def _teams() -> Data:
