@@ -6,17 +6,18 @@ from before: services tell of a deletion before every one of their servers shows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from core.errors import SourceError
 from core.hints import Hint, HintKind
+from core.items import Source
 from graph.hinted import Hinted
 from graph.inbox import ATTEMPTS, Inbox, PendingHint, is_newer
 from graph.versions import is_number, order
-from ingestion.connector import Connector, ItemUpserted, Reader
+from ingestion.connector import Batch, Change, Connector, Failure, ItemUpserted, Reader, Unlisted
 from ingestion.sync import Synchronizer
 
 GONE: Final = "its source says that it was deleted"
@@ -138,12 +139,14 @@ class HintProcessor:
         settled = [g for g in groups if g.uri not in doubtful]
         if not settled:
             return False
-        report = self._synchronizer.read_items(connector, reader, [g.uri for g in settled])
+        before = self._inbox.known.of([g.uri for g in settled])
+        asked = _Strangers(reader, {uri for uri, has in before.items() if has.lifecycle is None})
+        report = self._synchronizer.read_items(connector, asked, [g.uri for g in settled])
         if report.state == "failed":
             self._inbox.failed(_ids(settled), report.reason or report.state)
             return False
         known = self._inbox.known.of([g.uri for g in settled])
-        lacking = {g.uri: why for g in settled if (why := g.lacks(known[g.uri])) is not None}
+        lacking = {g.uri: why for g in settled if (why := g.lacks(known[g.uri], g.uri in asked.refused)) is not None}
         done = [g for g in settled if g.uri not in lacking]
         self._inbox.done(_ids(done))
         for group in settled:
@@ -178,7 +181,7 @@ class HintProcessor:
 @dataclass(frozen=True, slots=True)
 class _Group:
     """All that waits for one item. `gone`: some of it says that it was deleted, the latest at version `gone_at`;
-    `version` is the newest that any of it told."""
+    `version` is the newest that any of it told; `looks` is how often it was looked for."""
 
     uri: str
     ids: tuple[int, ...]
@@ -192,8 +195,11 @@ class _Group:
         """Whether the source's word against a deletion does not count yet."""
         return self.gone and self.looks + 1 < (ATTEMPTS if self.gone_at is not None else _LOOKS)
 
-    def lacks(self, known: Hinted) -> str | None:
-        """What of it has not come in; None where all has."""
+    def lacks(self, known: Hinted, refused: bool) -> str | None:
+        """What of it has not come in; None where all has, or nothing is to be expected. `refused`: we never had it, and
+        the source does not show it to us, perhaps not yet."""
+        if refused:
+            return None if self.gone or self.looks + 1 >= _LOOKS else "the source does not show it"
         if known.failing and known.lifecycle != "hidden":
             return "it could not be read"
         if self.gone and known.lifecycle == "hidden" and not known.failing:
@@ -204,6 +210,41 @@ class _Group:
             behind = is_number(told) and is_number(has) and order(has, None, told, None) == -1
             return "the source does not show that version yet" if behind else None
         return None
+
+
+class _Strangers:
+    """A reader that parks nothing of ours: what the record never had and the source does not show us is no failure of
+    a sync, since hooks tell of more than we may read. `refused` collects it."""
+
+    def __init__(self, reader: Reader, unknown: set[str]) -> None:
+        self._reader, self._unknown = reader, unknown
+        self.refused: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        """See `ingestion.connector.Reader`; the reader's own."""
+        return self._reader.name
+
+    @property
+    def source(self) -> Source:
+        """See `ingestion.connector.Reader`; the reader's own."""
+        return self._reader.source
+
+    def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
+        """See `ingestion.connector.Reader`; the reader's own."""
+        return self._reader.read(checkpoint)
+
+    def fetch(self, uris: Sequence[str]) -> Iterator[Change]:
+        """See `ingestion.connector.Reader`."""
+        for change in self._reader.fetch(uris):
+            if isinstance(change, Failure) and change.hide and change.uri in self._unknown:
+                self.refused.add(change.uri)
+            else:
+                yield change
+
+    def present(self) -> Iterator[str | Unlisted] | None:
+        """See `ingestion.connector.Reader`; the reader's own."""
+        return self._reader.present()
 
 
 def _groups(pending: Iterable[PendingHint]) -> list[_Group]:
@@ -221,7 +262,7 @@ def _group(uri: str, pending: Sequence[PendingHint]) -> _Group:
         gone=bool(gone),
         gone_at=_newest(gone),
         version=_newest(pending),
-        looks=max((p.attempts for p in gone), default=0),
+        looks=max(p.attempts for p in gone or pending),
     )
 
 
