@@ -20,6 +20,8 @@ _DEEPEST: Final = 40
 
 def card_text(card: Any) -> str:
     """Return the visible text of a card's JSON, one line a piece; empty where there is none."""
+    if isinstance(card, Mapping) and (page := _url(card.get("componentUrl"))):
+        return f"[Loop component]({page})"
     lines = list(_lines(card, 0))
     if not lines and isinstance(card, Mapping):
         lines = [str(card[x]) for x in ("summary", "name") if isinstance(card.get(x), str)][:1]
@@ -74,9 +76,12 @@ def _target(node: Mapping[str, Any]) -> str | None:
     """Where a button leads, for those that open a page."""
     targets = [t.get("uri") for t in _list(node.get("targets")) if isinstance(t, Mapping)]
     value = node.get("value") if str(node.get("type") or "").lower() == "openurl" else None
-    for url in (node.get("url"), value, *targets):
-        if isinstance(url, str) and url.startswith(("http://", "https://")) and not re.search(r"[\s)]", url):
-            return url
+    return next((url for x in (node.get("url"), value, *targets) if (url := _url(x))), None)
+
+
+def _url(value: Any) -> str | None:
+    if isinstance(value, str) and value.startswith(("http://", "https://")) and not re.search(r"[\s)]", value):
+        return value
     return None
 
 

@@ -81,7 +81,7 @@ class ThreadWriter:
             label=most_sensitive((m.row.get("sensitivityLabel") or channel.label for m in messages), self._labels),
             contributions=tuple(self._contributions(messages, parts)),
             links=tuple(_links(messages)),
-            attributes={"channel_id": channel.id, "team_id": channel.team_id},
+            attributes=_attributes(channel, messages),
         )
 
     def _part(self, message: _Message) -> Part:
@@ -103,6 +103,17 @@ class ThreadWriter:
                     yield Contribution(person=part.author, role=Role.DECIDED, at=part.at)
             for person in self._people.mentioned(message.row):
                 yield Contribution(person=person, role=Role.MENTIONED, at=part.at)
+
+
+def _attributes(channel: Channel, messages: Sequence[_Message]) -> dict[str, str]:
+    """Facts beside the text: where it is, how often anybody reacted, and what wrote it where that is no person."""
+    facts = {"channel_id": channel.id, "team_id": channel.team_id}
+    reactions = sum(len(m.row.get("reactions") or ()) for m in messages)
+    if reactions:
+        facts["reactions"] = str(reactions)
+    sender = messages[0].row.get("from") or {}
+    kind = next((k for k in ("user", "application", "device") if sender.get(k)), "user")
+    return facts if kind == "user" else {**facts, "author_kind": kind}
 
 
 def _title(messages: Sequence[_Message]) -> str:

@@ -14,7 +14,9 @@ def test_an_emoji_is_a_character_and_no_picture() -> None:
         '<p>Done <img src="https://statics.teams.cdn.office.net/x/30_f.png" alt="👍" '
         'itemtype="http://schema.skype.com/Emoji"> <emoji id="smile" alt="😄" title="Smile"></emoji></p>'
     )
-    assert text_of(content) == "Done 👍 😄"
+    item = item_of(message(content=content, html=True))
+    assert item.parts[0].text == "Done 👍 😄"
+    assert item.links == ()
 
 
 def test_escaped_text_is_decoded_once_and_a_typed_tag_mentions_nobody() -> None:
@@ -128,6 +130,41 @@ def test_older_cards_hold_html_and_buttons_that_say_more_than_they_show() -> Non
         *("Gate 5", "closed", "Use **gate** north & wait", "[Map](https://map.example/5)", "Yes"),
         *("Teo pushed", "Repo: quay", "[Open](https://r.example/1)"),
     ]
+
+
+def test_an_announcement_says_its_title_and_its_text() -> None:
+    card = attached("application/vnd.microsoft.card.announcement", {"title": "Gate 5 closes", "cardImageType": "color"})
+    item = item_of(message(content='<attachment id="a1"></attachment><p>until May</p>', html=True, attachments=[card]))
+    assert item.parts[0].text == "until May\n\nGate 5 closes"
+
+
+def test_a_loop_component_is_a_link_to_where_its_own_readers_are() -> None:
+    url = "https://port-my.sharepoint.example/:fl:/g/personal/iris/x?e=1"
+    loop = attached("application/vnd.microsoft.card.fluidEmbedCard", {"componentUrl": url, "sourceType": "Compose"})
+    placeholder = attached("application/vnd.microsoft.card.codesnippet", {}, id="placeholderCard")
+    content = '<p>plan</p><attachment id="placeholderCard"></attachment>'
+    item = item_of(message(content=content, html=True, attachments=[loop, placeholder]))
+    assert item.parts[0].text == f"plan\n\n[Loop component]({url})"
+    assert [link.to for link in item.links] == [url]
+
+
+def test_a_meeting_and_a_tab_are_named_and_linked() -> None:
+    tab = {"id": "tab::1", "contentType": "tabReference", "name": "Berths", "contentUrl": "https://tabs.example/1"}
+    meeting = {"id": "m", "contentType": "meetingReference", "name": "Tides", "contentUrl": "https://meet.example/2"}
+    item = item_of(message(content="see", attachments=[tab, meeting]))
+    assert item.parts[0].text == "see\n\n[attachment: Berths]\n[attachment: Tides]"
+    assert [link.to for link in item.links] == ["https://tabs.example/1", "https://meet.example/2"]
+
+
+def test_code_tables_and_custom_emoji_keep_their_shape() -> None:
+    content = (
+        '<codeblock class="Sql"><code>SELECT&nbsp;1<br>FROM quay</code></codeblock>'
+        "<table><tr><td>berth</td><td>7</td></tr><tr><td>draught</td><td>9 | 10</td></tr></table>"
+        '<p><customemoji id="x" alt="shipit" source="https://graph/x"></customemoji></p>'
+    )
+    assert text_of(content) == (
+        "```sql\nSELECT 1\nFROM quay\n```\n\n| berth | 7 |\n| --- | --- |\n| draught | 9 \\| 10 |\n\nshipit"
+    )
 
 
 @pytest.mark.parametrize("content", ["{", "null", "[]", '"text"', "[" * 100_000, '{"body": {"text": 5}}'])

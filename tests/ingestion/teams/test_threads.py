@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from core import principals
@@ -26,9 +28,12 @@ def test_a_root_without_text_lets_its_replies_speak() -> None:
 
 
 def test_a_bot_is_an_author_by_name_and_no_person() -> None:
+    """C083."""
     sender = {"user": None, "application": {"id": "oid-iris", "displayName": "Deploy bot"}}
     item = item_of(message(content="build 77 failed", **{"from": sender}))
     assert item.author == PersonRef("Deploy bot")
+    assert item.attributes["author_kind"] == "application"
+    assert "author_kind" not in item_of(message()).attributes
 
 
 @pytest.mark.parametrize("kind", ["anonymousGuest", "skypeUser", "phoneUser", "emailUser", "somethingNew"])
@@ -47,6 +52,11 @@ def test_somebody_of_another_tenant_is_theirs_and_without_a_tenant_nobody() -> N
 def test_a_name_that_graph_leaves_out_is_the_directorys() -> None:
     item = item_of(message(**{"from": user(displayName=None)}), names={IRIS: "Iris Okonjo"})
     assert item.author == PersonRef("Iris Okonjo", IRIS)
+
+
+def test_a_mail_to_the_channel_is_its_senders_by_name() -> None:
+    sender = {"user": {"id": "oid-iris", "displayName": "iris@port.example", "userIdentityType": "emailUser"}}
+    assert item_of(message(**{"from": sender})).author == PersonRef("iris@port.example")
 
 
 def test_nobody_wrote_a_message_without_a_sender() -> None:
@@ -90,10 +100,19 @@ def test_the_thread_is_as_old_as_its_last_word_and_a_reaction_is_none() -> None:
     assert str(item_of(message(), message("4")).created_at) == "2031-01-01 09:00:00.123000+00:00"
 
 
-def test_a_reaction_changes_the_version_and_not_the_content() -> None:
-    before, after = item_of(message(etag="1")), item_of(message(etag="2", reactions=[{"reactionType": "like"}]))
+def test_a_reaction_is_counted_and_changes_neither_text_nor_time() -> None:
+    like = {"reactionType": "like"}
+    before = item_of(message(etag="1"), message("2", etag="1"))
+    after = item_of(message(etag="2", reactions=[like, like]), message("2", etag="2", reactions=[like]))
     assert before.version != after.version
-    assert before.digest == after.digest
+    assert "reactions" not in before.attributes
+    assert after.attributes["reactions"] == "3"
+    assert replace(before, version="", attributes={}) == replace(after, version="", attributes={})
+
+
+def test_a_withdrawn_message_takes_its_reactions_with_it() -> None:
+    gone = message("2", reactions=[{"reactionType": "like"}], deletedDateTime="2031-01-05T09:00:00Z")
+    assert "reactions" not in item_of(message(), gone).attributes
 
 
 def test_the_most_sensitive_label_of_a_thread_is_its_label() -> None:
