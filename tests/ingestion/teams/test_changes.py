@@ -5,7 +5,7 @@ from __future__ import annotations
 from ingestion.connector import ItemDeleted, ItemUpserted
 from tests.ingestion.teams.conftest import Serve
 from tests.ingestion.teams.small import event, nord, said, two_teams
-from tests.ingestion.teams.support import Data, Kept
+from tests.ingestion.teams.support import Data, Kept, as_is
 
 
 def test_a_late_reply_to_an_old_thread_comes_with_its_own_time(serve: Serve) -> None:
@@ -190,3 +190,54 @@ def test_threads_carry_the_new_name_and_label_of_their_channel(serve: Serve) -> 
     assert kept.only().container == "North/Berths"
     kept.sync(live.connector)
     assert kept.upserted == []
+
+
+def test_a_reply_that_a_policy_blocks_later_is_gone_from_the_thread_and_back_when_it_no_longer_does(
+    serve: Serve,
+) -> None:
+    touch = [
+        event(f"touch{n}", f"{n}m", label={"on": "message:Nord/General/r1", "label": x})
+        for n, x in ((1, "a"), (2, "b"))
+    ]
+    live = serve(nord(said("m1", "account?", replies=[said("r1", "IBAN NL00")])), events=touch, labels=["a", "b"])
+
+    def block(path: str, data: Data) -> Data | None:
+        if not path.endswith("/replies"):
+            return None
+        return {**data, "value": [{**row, "policyViolation": {"dlpAction": "blockAccess"}} for row in data["value"]]}
+
+    kept = Kept()
+    kept.sync(live.connector)
+    assert kept.texts() == ["IBAN NL00", "account?"]
+    live.transport.rewrite = block
+    live.server.apply("touch1")
+    kept.sync(live.connector)
+    assert kept.texts() == ["account?"]
+    live.transport.rewrite = as_is
+    live.server.apply("touch2")
+    kept.sync(live.connector)
+    assert kept.texts() == ["IBAN NL00", "account?"]
+
+
+def test_messages_of_an_unknown_kind_are_hidden_and_told(serve: Serve) -> None:
+    events = [event("touch", label={"on": "message:Nord/General/m1", "label": "a"})]
+    live = serve(nord(said("m1", "one"), said("m2", "two", replies=[said("r1", "three")])), events=events, labels=["a"])
+    kept = Kept()
+    kept.sync(live.connector)
+    hidden = {live.thread("Nord", "General", "m1"), live.reply("Nord", "General", "r1")}
+    ids = {uri.rpartition("/")[2] for uri in hidden}
+
+    def strange(row: Data) -> Data:
+        return {**row, "messageType": "hologram" if row["id"] in ids else row["messageType"]}
+
+    def rewrite(path: str, data: Data) -> Data | None:
+        if "/messages" not in path or "value" not in data:
+            return None
+        rows = [{**strange(row), "replies": [*map(strange, row.get("replies", ()))]} for row in data["value"]]
+        return {**data, "value": rows}
+
+    live.transport.rewrite = rewrite
+    live.server.faults.expire_delta_links()
+    kept.sync(live.connector)
+    assert kept.texts() == ["two"]
+    assert {uri for uri, why in kept.skipped.items() if why == "message of an unknown kind"} == hidden

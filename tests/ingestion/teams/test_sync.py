@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from core.items import Source
+from fixtures.sandbox.refs import Ref
 from ingestion.teams import reader as reader_module
 from tests.ingestion.teams.conftest import MakeEngine, Serve
 from tests.ingestion.teams.small import event, nord, said
@@ -71,6 +72,23 @@ def test_unchanged_threads_that_a_delta_brings_again_are_neither_written_nor_emb
         counts.get("new", 0) == counts.get("changed", 0) == counts.get("embedded", 0) == counts.get("deleted", 0) == 0
     )
     assert stores.items.visible(stores.trim(live.principal("teo")), list(before)) == times
+
+
+def test_a_reaction_is_kept_and_embeds_nothing_and_opens_nothing(serve: Serve, engine: MakeEngine) -> None:
+    live, stores = serve(_teams()), engine()
+    stores.sync(live.connector)
+    uri, mina = live.thread("Nord", "General", "m1"), live.principal("mina")
+    state, readers = live.server.state, set(stores.texts(mina))
+    with state.lock:
+        state.lookup.messages["Nord", "General"]["m1"][0].reactions["like"] = ["mina", "teo"]
+        state.touch_message(Ref("message", ("Nord", "General", "m1")))
+    before = stores.items.visible(stores.trim(live.principal("iris")), [uri])[uri]
+    counts = stores.sync(live.connector)["teams"].counts
+    assert counts["changed"] == 1
+    assert "embedded" not in counts
+    after = stores.items.visible(stores.trim(live.principal("iris")), [uri])[uri]
+    assert (after.attributes["reactions"], after.modified_at) == ("2", before.modified_at)
+    assert set(stores.texts(mina)) == readers
 
 
 def test_a_late_reply_is_found_after_the_next_run(serve: Serve, engine: MakeEngine) -> None:

@@ -44,6 +44,30 @@ def test_one_message_that_makes_no_sense_fails_alone(serve: Serve) -> None:
     assert not kept.failures
 
 
+def test_a_row_that_is_no_message_at_all_costs_only_itself(serve: Serve) -> None:
+    live = serve(nord(said("m1", "fine")))
+
+    def with_rubbish(path: str, data: Data) -> Data | None:
+        return {**data, "value": [None, "x", *data["value"], {}]} if path.endswith("/messages") else None
+
+    live.transport.rewrite = with_rubbish
+    kept = Kept()
+    kept.sync(live.connector)
+    assert kept.texts() == ["fine"]
+    assert "message without an id" in kept.skipped.values()
+
+
+def test_teams_without_any_channel_are_a_fault_to_show(serve: Serve) -> None:
+    live = serve(nord(said("m1")), teams=("Nowhere",))
+    kept = Kept()
+    snapshot = kept.sync(live.connector)
+    assert snapshot.unknown_principals["no channel to read"] == 1
+    assert any("no team that may be read has a channel" in note for note in snapshot.notes)
+    assert list(kept.skipped.values()) == ["there is no channel to read"]
+    nothing_wanted = live.settings.model_copy(update={"teams": ()})
+    assert not type(live.connector)(nothing_wanted, client=live.client).access().notes
+
+
 def test_the_same_message_on_two_pages_is_one(serve: Serve) -> None:
     messages = [said(f"m{n}", f"text {n}", replies=[said(f"r{n}", f"reply {n}")]) for n in range(6)]
     live = serve(nord(*messages), messages_page=2)
