@@ -50,6 +50,8 @@ def test_a_standard_channel_is_its_members_and_a_shared_one_those_of_the_other_t
     snapshot = live.connector.access()
     assert _readers(live, snapshot, "Nord", "General") == {"iris", "teo"}
     assert _readers(live, snapshot, "Nord", "Tug") == {"iris", "mina"}
+    # A guest has an account here and is one of its team, though not of what others share into that.
+    assert _readers(live, snapshot, "Sud", "General") == {"mina", "gus"}
 
 
 def test_no_scope_is_open_to_everyone_where_the_setting_is_off_even_in_a_public_team(serve: Serve) -> None:
