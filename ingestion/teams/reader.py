@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
@@ -27,6 +27,9 @@ from ingestion.teams.speech import UNKNOWN_KIND, is_gone, is_speech, silence
 from ingestion.teams.threads import ThreadWriter
 
 BATCH: Final = 20
+# So many channels are swept in one run, or a twentieth of them.
+SWEPT_AT_ONCE: Final = 10
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 # So many channels in a row that do not answer are not the channels' fault.
 PATIENCE: Final = 5
 _ADDRESS = re.compile(r"ctx://teams/([^/]+)/channels/([^/]+)/messages/([^/]*)")
@@ -93,7 +96,6 @@ class ThreadReader:
         where nothing answers any more.
         """
         listing = self._channels.listing()
-        total = len(listing.channels)
         run = _Run(_marks(checkpoint))
         if not listing.broken:
             run.marks = {k: v for k, v in run.marks.items() if k in listing.channels}
@@ -101,9 +103,13 @@ class ThreadReader:
         if not listing.channels:
             pending.append(Skipped(f"ctx://teams/{self._tenant}/", "there is no channel to read"))
         silent = 0
-        for done, channel in enumerate(listing.channels.values()):
+        # What is new of all channels goes before what is old of any.
+        steps = [(channel, self._changes) for channel in listing.channels.values()]
+        steps += [(channel, self._sweep) for channel in self._due(listing, run)]
+        total = len(steps)
+        for done, (channel, step) in enumerate(steps):
             try:
-                for change in self._changes(channel, run):
+                for change in step(channel, run):
                     pending.append(change)
                     if len(pending) >= BATCH:
                         yield _batch(pending, run, done, total)
@@ -165,37 +171,49 @@ class ThreadReader:
 
     def _changes(self, channel: Channel, run: _Run) -> Iterator[Change]:
         """What is new in a channel; its mark moves once all of that was given."""
-        now = self._clock.now()
-        seen_as = _seen_as(channel)
-        mark = run.marks.get(channel.id)
-        told: set[str] = set()
-        whole = mark is None or mark.link is None or mark.seen_as != seen_as
-        link: str | None = None
-        if mark is not None and mark.link is not None and not whole:
+        seen_as, mark = _seen_as(channel), run.marks.get(channel.id)
+        if mark is None or mark.link is None or mark.seen_as != seen_as:
+            yield from self._everything(channel, run)
+        else:
             try:
                 roots, link = self._messages.round(mark.link)
             except LOST:
-                whole = run.lost = True
+                run.lost = True
+                yield from self._everything(channel, run)
             else:
                 for root in roots:
-                    told.add(str(root.get("id")))
                     yield from self._thread(channel, root, None)
-                whole = self._is_due(mark, now)
-        if whole:
-            link = link or self._messages.begin(channel)
-            for root, replies in self._messages.whole(channel):
-                if str(root.get("id")) not in told:
-                    yield from self._thread(channel, root, replies)
-        swept = now if whole or mark is None else mark.swept
-        run.marks[channel.id] = Mark(link, seen_as, swept)
+                run.marks[channel.id] = replace(mark, link=link)
         if channel.id in self._owed:
             self._owed.discard(channel.id)
             yield ItemDeleted(self._address(channel.id))
 
-    def _is_due(self, mark: Mark, now: datetime) -> bool:
+    def _everything(self, channel: Channel, run: _Run) -> Iterator[Change]:
+        """All threads of a channel, with a delta link from before."""
+        now, link = self._clock.now(), self._messages.begin(channel)
+        for root, replies in self._messages.whole(channel):
+            yield from self._thread(channel, root, replies)
+        run.marks[channel.id] = Mark(link, _seen_as(channel), now)
+
+    def _sweep(self, channel: Channel, run: _Run) -> Iterator[Change]:
+        """All threads of a channel again, beside its delta."""
+        now, mark = self._clock.now(), run.marks.get(channel.id)
+        if mark is None or not self._is_old(mark):
+            return  # it was read whole a moment ago, or could not be read
+        for root, replies in self._messages.whole(channel):
+            yield from self._thread(channel, root, replies)
+        run.marks[channel.id] = replace(mark, swept=now)
+
+    def _due(self, listing: Listing, run: _Run) -> list[Channel]:
+        """The channels whose last whole reading is too old, the oldest first; a part of them where they are many, so
+        that what is new does not wait for all of it."""
+        old = [(m.swept or _NEVER, k) for k, m in run.marks.items() if k in listing.channels and self._is_old(m)]
+        return [listing.channels[k] for _, k in sorted(old)[: max(SWEPT_AT_ONCE, len(listing.channels) // 20)]]
+
+    def _is_old(self, mark: Mark) -> bool:
         if self._sweep_every is None:
             return False
-        return mark.swept is None or now - mark.swept >= self._sweep_every
+        return mark.swept is None or self._clock.now() - mark.swept >= self._sweep_every
 
     def _again(self, channel: Channel, root_id: str) -> Iterator[Change]:
         uri = uris.thread(self._tenant, channel.id, root_id)

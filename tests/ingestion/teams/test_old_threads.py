@@ -11,6 +11,7 @@ import pytest
 from core.clock import FixedClock
 from core.items import Source
 from ingestion.teams import messages as messages_module
+from ingestion.teams import reader as reader_module
 from ingestion.teams.connector import TeamsConnector
 from tests.ingestion.teams.conftest import MakeEngine, Serve
 from tests.ingestion.teams.small import event, nord, said, two_teams
@@ -73,6 +74,21 @@ def test_a_sweep_can_be_switched_off(serve: Serve) -> None:
     swept.silent()
     live.server.apply("gone")
     assert swept.read(timedelta(days=400)) == []
+
+
+def test_a_sweep_of_many_channels_is_spread_and_what_is_new_goes_before_it(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "SWEPT_AT_ONCE", 2)
+    channels = {f"C{n}": {"messages": [said("m1", f"note {n}", at=OLD)]} for n in range(5)}
+    news = [event(f"e{n}", edit={"item": f"message:Nord/C{n}/m1", "by": "iris", "body": f"edit {n}"}) for n in range(5)]
+    live = serve({"Nord": {"members": ["iris"], "channels": channels}}, events=news)
+    swept = Swept(live)
+    assert len(swept.read()) == 5
+    live.server.apply("e4")
+    runs = [swept.read(timedelta(days=1)), swept.read(), swept.read(), swept.read()]
+    assert [len(run) for run in runs] == [5 + 2, 2, 1, 0]
+    assert len({uri for run in runs[1:] for uri in run}) == 3
 
 
 def test_a_sweep_of_unchanged_threads_writes_and_embeds_nothing_and_costs_a_request_a_page(
