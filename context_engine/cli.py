@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from context_engine import commands
+from context_engine import cli_processes, commands
 from core.errors import ConfigError, ContextEngineError
 
 app = typer.Typer(
@@ -188,6 +188,39 @@ def sources_retry(source: SourceName = None, world: World = None, data: Data = N
 
 
 @app.command()
+def erase(
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            help="An item (ctx:// or web address, 4101, AB#4101, !88) or a person (user principal name, object id, "
+            "user:TENANT/OID, a person of the world).",
+            metavar="ITEM|PERSON",
+        ),
+    ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--also", help="What a person is called as well: a nickname, a last name, a former address."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Finish erasures that were cut short.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    world: World = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Erase an item or a person from every store for good, and print a receipt of what went where."""
+    if (what is None) != resume:
+        raise ConfigError("erase takes an item or a person, or --resume", where="erase")
+    if as_json and not yes and not resume:
+        raise ConfigError("nobody can be asked where JSON is printed", where="--json", mend="Give --yes as well")
+    target = commands.Target.of(world=world, data=data, config=config)
+    status = commands.erase(
+        target, what, also=also or (), confirm=lambda question: yes or typer.confirm(question), as_json=as_json
+    )
+    raise typer.Exit(status)
+
+
+@app.command()
 def migrate(config: Config = None) -> None:
     """Bring the schema of the configured Postgres up to date (embedded mode does it by itself)."""
     commands.migrate(config)
@@ -197,6 +230,9 @@ def migrate(config: Config = None) -> None:
 def doctor(world: World = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Say what is configured, reachable and fresh, and what to do about what isn't. Exit status 1 for trouble."""
     raise typer.Exit(commands.doctor(commands.Target.of(world=world, data=data, config=config), as_json=as_json))
+
+
+cli_processes.add_to(app)
 
 
 def main() -> None:

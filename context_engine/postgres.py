@@ -50,6 +50,8 @@ _SERVER_SETTINGS: Final = {
     "jit": "off",
     "wal_level": "minimal",
     "max_wal_senders": "0",
+    # An old log file is removed and not used again: what was erased must not live on in it.
+    "wal_recycle": "off",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "cluster_name": "context-engine",
@@ -261,6 +263,15 @@ def running_ingest_dsn(data_dir: Path) -> str:
     """
     credentials = ServerFolder(Path(data_dir).absolute() / "postgres").read_credentials()
     return f"postgresql://{INGEST_ROLE}:{credentials.ingest}@127.0.0.1:{credentials.port}/{DATABASE}?sslmode=disable"
+
+
+def running_superuser_dsn(data_dir: Path) -> str:
+    """How upkeep gets into the database of that server: what only a superuser may do. Holds a password.
+
+    Raises ConfigError as `running_ingest_dsn` does.
+    """
+    credentials = ServerFolder(Path(data_dir).absolute() / "postgres").read_credentials()
+    return f"postgresql://{SUPERUSER}:{credentials.superuser}@127.0.0.1:{credentials.port}/{DATABASE}?sslmode=disable"
 
 
 def _binaries() -> Path:

@@ -24,6 +24,7 @@ from graph.audit import AuditLog
 from graph.db import Database
 from graph.directory import DirectoryStore
 from graph.edges import EdgeStore
+from graph.erasures import ErasureStore
 from graph.glossary import GlossaryStore
 from graph.inventory import Inventory
 from graph.records import ItemStore
@@ -32,6 +33,7 @@ from graph.scopes import ScopeStore
 from graph.supersession import SupersessionStore
 from ingestion.admission import LabelGate, admit
 from ingestion.connector import Connector
+from ingestion.erasing import Eraser
 from ingestion.pipeline import Pipeline
 from ingestion.sync import Progress, Synchronizer
 from query.api import ApiServices
@@ -177,6 +179,36 @@ def build_connectors(settings: Settings, clock: Clock | None = None) -> list[Con
     return connectors
 
 
+def build_pipeline(
+    settings: Settings, database: Database, writer: IndexWriter, embedder: Embedder, scopes: ScopeStore
+) -> Pipeline:
+    """The way of items into the stores."""
+    return Pipeline(
+        items=ItemStore(database),
+        scopes=scopes,
+        glossary=GlossaryStore(database),
+        supersessions=SupersessionStore(database),
+        index=writer,
+        embedder=embedder,
+        labels=LabelGate(settings.labels, settings.never_index_label),
+        erasures=ErasureStore(database),
+    )
+
+
+def build_eraser(settings: Settings, database: Database, index: Index, embedder: Embedder) -> Eraser:
+    """What carries out erasures over the stores of the ingestion plane."""
+    scopes = ScopeStore(database, revocation_limit=settings.revocation_limit)
+    return Eraser(
+        erasures=ErasureStore(database),
+        items=ItemStore(database),
+        runs=RunStore(database),
+        pipeline=build_pipeline(settings, database, index.writer, embedder, scopes),
+        index=index.writer,
+        embedder=embedder,
+        clock=SystemClock(),
+    )
+
+
 def build_synchronizer(
     settings: Settings,
     database: Database,
@@ -190,15 +222,7 @@ def build_synchronizer(
     clock = wall_clock or SystemClock()
     items = ItemStore(database)
     scopes = ScopeStore(database, revocation_limit=settings.revocation_limit, wall_clock=clock)
-    pipeline = Pipeline(
-        items=items,
-        scopes=scopes,
-        glossary=GlossaryStore(database),
-        supersessions=SupersessionStore(database),
-        index=index.writer,
-        embedder=embedder,
-        labels=LabelGate(settings.labels, settings.never_index_label),
-    )
+    pipeline = build_pipeline(settings, database, index.writer, embedder, scopes)
     return Synchronizer(
         pipeline=pipeline,
         items=items,

@@ -11,8 +11,10 @@ from psycopg.rows import DictRow
 
 from core import principals as p
 from core.directory import Container, DirectoryPerson, PersonKind
+from core.erased import MARK
 from core.principals import Principal
 from graph.db import clean
+from graph.erasures import erased_people
 
 # Accounts, among the kinds of containers that were read to their end.
 PEOPLE: Final = "people"
@@ -51,8 +53,12 @@ def _apply_people(
     }
     changed = False
     rows = []
+    erased = erased_people(connection)
     for person in sorted(people, key=lambda x: x.principal):
         row = _person_row(source, person)
+        if erased.has(person.principal):
+            # Who they are stays as long as the source lists them, since access hangs on it; how they are called not.
+            row |= {"name": MARK, "upn": None, "title": None, "department": None}
         old = before.pop(person.principal, None)
         if old != row:
             changed |= old is None or (old["kind"], old["enabled"]) != (row["kind"], row["enabled"])

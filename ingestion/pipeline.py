@@ -14,6 +14,7 @@ from datetime import datetime
 
 from core.access import WITHHELD, ScopeId
 from core.embedding.port import Embedder
+from core.erased import ErasedPeople
 from core.errors import ContextEngineError
 from core.index.port import IndexWriter
 from core.items import Chunk, Item, PersonRef, Source, TextFormat
@@ -23,6 +24,7 @@ from core.text.clean import clean_text
 from core.text.redact import redact
 from core.text.terms import meaning_key, term_key
 from core.text.tokens import sparse_document
+from graph.erasures import ErasureStore
 from graph.glossary import GlossaryEntry, GlossaryStore
 from graph.records import ItemStore, Upsert
 from graph.scopes import ScopeStore
@@ -30,16 +32,19 @@ from graph.supersession import SupersessionStore
 from ingestion.admission import LabelGate
 from ingestion.derive.definitions import mine
 from ingestion.derive.supersession import declared
+from ingestion.erasure import without
 from ingestion.points import points_of
 from ingestion.together import together
 
+# Why an item that may not be stored any more is deleted.
+ERASED = "erased"
 _AT_ONCE = 50
 
 
 @dataclass
 class Tally:
     """What a run did, by word: seen, new, changed, unchanged, moved, restored, outdated, deleted, missed, withheld
-    (by label), embedded (chunks); and `skipped:<why>` and `failed:<why>` beside their sums."""
+    (by label), erased (on request), embedded (chunks); and `skipped:<why>` and `failed:<why>` beside their sums."""
 
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -61,6 +66,7 @@ class Pipeline:
         index: IndexWriter,
         embedder: Embedder,
         labels: LabelGate,
+        erasures: ErasureStore | None = None,
     ) -> None:
         self._items = items
         self._scopes = scopes
@@ -69,6 +75,7 @@ class Pipeline:
         self._index = index
         self._embedder = embedder
         self._labels = labels
+        self._erasures = erasures
 
     def upsert(self, item: Item, *, at: datetime, tally: Tally) -> None:
         """Bring the stores to what `item` says. Idempotent. Raises StoreUnavailableError, InputError."""
@@ -82,12 +89,17 @@ class Pipeline:
         StoreUnavailableError.
         """
         admitted: list[_Entry] = []
+        people, refused = self._erased(items)
         for item in items:
-            if self._labels.may_store(item.label):
-                admitted.append(_Entry(item, prepare(item), self._embedder))
-            else:
+            left = without(prepare(item), people) if item.uri not in refused else None
+            if not self._labels.may_store(item.label):
                 self.delete([item.uri], at=at, reason="label", tally=tally, stated=False)
                 tally.add("withheld")
+            elif left is None:
+                self.delete([item.uri], at=at, reason=ERASED, tally=tally, stated=False)
+                tally.add("erased")
+            else:
+                admitted.append(_Entry(item, left, self._embedder))
         recorded, failed = together(
             lambda some: self._items.upsert_all([(e.item, e.chunks) for e in some], at=at), admitted
         )
@@ -114,6 +126,12 @@ class Pipeline:
             tally.add(_word(entry.outcome))
         self._items.record_all_indexed({e.item.uri: e.item.digest for e in ready})
         return [(e.given, error) for e, error in (*failed, *unwritten)]
+
+    def _erased(self, items: Sequence[Item]) -> tuple[ErasedPeople, set[str]]:
+        """Whom to leave out, and which of these items may not be stored any more, as of now."""
+        if self._erasures is None or not items:
+            return ErasedPeople(), set()
+        return self._erasures.people(), self._erasures.refuses([item.uri for item in items])
 
     def delete(
         self,

@@ -2,6 +2,7 @@
 
 from context_engine.commands.asking import Asking, ask
 from context_engine.commands.demo import demo
+from context_engine.commands.erase import erase
 from context_engine.commands.evaluation import run_eval
 from context_engine.commands.explain import explain_access
 from context_engine.commands.health import doctor
@@ -18,6 +19,7 @@ __all__ = [
     "ask",
     "demo",
     "doctor",
+    "erase",
     "event",
     "explain_access",
     "migrate",

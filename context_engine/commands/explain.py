@@ -30,7 +30,7 @@ _SHOWN = 4
 
 def explain_access(target: Target, item: str, person: str, *, as_json: bool) -> int:
     """Print why; 0 where the person may read the item, 1 where not."""
-    terms, keys = terms_of(target), _keys(target)
+    terms, keys = terms_of(target), world_keys(target)
     with record_of(target) as database:
         explain = explainer(database, keys=keys, required=terms.connectors, limit=terms.limit)
         explanation = explain.explain(item, person)
@@ -58,7 +58,7 @@ def explainer(
     )
 
 
-def _keys(target: Target) -> dict[str, Principal]:
+def world_keys(target: Target) -> dict[str, Principal]:
     """People by their keys in the world; none for an organization."""
     if target.world is None:
         return {}

@@ -37,7 +37,7 @@ WORDS = {
 
 def _text(word: str) -> str:
     """A text from which meanings and a replacement are derived."""
-    return f"# {word} rules\n\nDCC means {word} conversion. Deprecated: replaced by {word} new.\n\nAsk @{word}."
+    return f"# {word} rules\n\nDCQ means daily currency {word}. Deprecated: replaced by {word} new.\n\nAsk @{word}."
 
 
 def _world() -> dict[str, Any]:
