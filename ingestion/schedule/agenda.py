@@ -32,7 +32,12 @@ class Agenda:
     def run_due(self, now: datetime) -> list[JobResult]:
         """Run what is due at `now`, where the clock stands, each job once, in the order of the plan (access first; what
         one brings forward for a later one counts). Raises StoreUnavailableError."""
-        return [self._run(p.job) for p in self.plan if self._due()[p.job] <= now]
+        results, due = list[JobResult](), self._due()
+        for planned in self.plan:
+            if due[planned.job] <= now:
+                results.append(self._run(planned.job))
+                due = self._due()
+        return results
 
     def run_next(self) -> JobResult | None:
         """Run what has been due for longest, access first; None where nothing is. Raises StoreUnavailableError."""
