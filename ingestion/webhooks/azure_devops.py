@@ -116,6 +116,9 @@ class AzureDevOpsParser:
         family, _, what = event.partition(".")
         if family == "workitem" and what in {"created", "updated", "restored", "commented", "deleted"}:
             yield self._work_item(what, resource)
+            if what in {"deleted", "restored"}:
+                # What it is linked with loses a link or has it back, and no event says so: the feed of links does.
+                yield Hint(connector=CONNECTOR, kind=HintKind.READER, reader="work_items")
         elif event == "git.push":
             for reader in _readers(resource):
                 yield Hint(connector=CONNECTOR, kind=HintKind.READER, reader=reader)

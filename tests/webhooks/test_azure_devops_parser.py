@@ -29,8 +29,11 @@ def refusal(body: Row) -> Outcome:
 @pytest.mark.parametrize("event", ["created", "restored", "commented", "deleted"])
 def test_a_work_item_is_to_be_read_again(event: str) -> None:
     uri = uris.work_item(ORGANIZATION, 4103)
-    expected = [(HintKind.ITEM, "work_items", uri, event == "deleted", "9")]
-    assert hints(ado(f"workitem.{event}", work_item(4103, 9))) == expected
+    found = hints(ado(f"workitem.{event}", work_item(4103, 9)))
+    assert found[0] == (HintKind.ITEM, "work_items", uri, event == "deleted", "9")
+    # What it is linked with changes as well, of which nothing is told.
+    links = [(HintKind.READER, "work_items", None, False, None)] if event in ("deleted", "restored") else []
+    assert found[1:] == links
 
 
 def test_an_update_is_of_the_work_item_and_not_of_the_number_of_the_update() -> None:
@@ -43,9 +46,13 @@ def test_an_update_is_of_the_work_item_and_not_of_the_number_of_the_update() -> 
 
 def test_what_is_sent_with_minimal_details_is_known_by_its_address() -> None:
     gone = {"id": 7, "url": f"{BASE}_apis/wit/recycleBin/7"}
-    assert hints(ado("workitem.deleted", gone)) == [
-        (HintKind.ITEM, "work_items", uris.work_item(ORGANIZATION, 7), True, None)
-    ]
+    assert hints(ado("workitem.deleted", gone))[0] == (
+        HintKind.ITEM,
+        "work_items",
+        uris.work_item(ORGANIZATION, 7),
+        True,
+        None,
+    )
     pull = {"pullRequestId": 3, "url": f"{BASE}_apis/git/repositories/{REPO}/pullRequests/3"}
     assert hints(ado("git.pullrequest.updated", pull)) == [
         (HintKind.ITEM, "pull_requests", uris.pull_request(ORGANIZATION, REPO, 3), False, None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -15,7 +16,7 @@ from graph.db import Database
 from graph.deliveries import DeliveryCounts
 from graph.hinted import HintedItems
 from graph.inbox import ATTEMPTS, Arrival, Inbox, InboxState, Received, wait
-from tests.support.postgres import FreshDatabase
+from tests.support.postgres import FreshDatabase, PostgresServer
 
 NOW = datetime(2031, 3, 7, 12, tzinfo=UTC)
 ADO = "azure_devops"
@@ -37,6 +38,27 @@ def arrival(key: str, *hints: Hint) -> Arrival:
 @pytest.fixture
 def clock() -> FixedClock:
     return FixedClock(NOW)
+
+
+@pytest.fixture(scope="module")
+def made(postgres: PostgresServer) -> Iterator[tuple[FreshDatabase, Database]]:
+    """One database for all tests, empty for each."""
+    database = postgres.fresh_database()
+    with closing(Database(database.ingest_dsn)) as db:
+        yield database, db
+    postgres.drop(database)
+
+
+@pytest.fixture
+def fresh_database(made: tuple[FreshDatabase, Database]) -> FreshDatabase:
+    return made[0]
+
+
+@pytest.fixture
+def ingest_db(made: tuple[FreshDatabase, Database]) -> Iterator[Database]:
+    yield made[1]
+    with made[1].connection() as connection:
+        connection.execute("TRUNCATE inbox, deliveries, items, failures CASCADE")
 
 
 @pytest.fixture
