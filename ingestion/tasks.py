@@ -7,6 +7,7 @@ costs at most some seconds.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Iterable
@@ -14,6 +15,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from celery import Celery
+from celery.worker.request import Request
+from kombu.transport.virtual import QoS
 
 from core.errors import ConfigError, InputError, StoreUnavailableError
 from graph.dead_letters import DeadLetters
@@ -88,7 +91,29 @@ def register(app: Celery, runner: Callable[[], JobRunner], dead: Callable[[], De
     def run_job(*given: Any, **more: Any) -> None:
         run_message(given, more, runner, dead)
 
-    app.task(name=RUN_JOB, typing=False)(run_job)
+    app.task(name=RUN_JOB, typing=False, Request=HeldMessage)(run_job)
+
+
+class HeldMessage(Request):  # type: ignore[misc]
+    """A message in a worker's hands, which lets go of it even where the broker can't be told.
+
+    Otherwise one that ends while the broker is away is taken for one that is still being worked on, and a worker that
+    takes one at a time never takes another. The broker delivers it again later, and it is then not due.
+    """
+
+    def acknowledge(self) -> None:
+        super().acknowledge()
+        self._let_go()
+
+    def reject(self, requeue: bool = False) -> None:
+        super().reject(requeue)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        qos, tag = self.message.channel.qos, self.message.delivery_tag
+        with contextlib.suppress(KeyError):  # it is not in our hands any more
+            qos.get(tag)
+            QoS.ack(qos, tag)  # the part that the broker is not asked for
 
 
 def run_message(

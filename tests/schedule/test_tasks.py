@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from core.errors import ConfigError
 from core.settings import Settings
 from graph.db import Database
 from ingestion.schedule import Lane, jobs_for
-from ingestion.tasks import NOW, RUN_JOB, beat_schedule, make_app, register, run_message
+from ingestion.tasks import NOW, RUN_JOB, HeldMessage, beat_schedule, make_app, register, run_message
 from tests.schedule.support import HINTS, PERMISSIONS, Scheduled, scheduled
+from tests.support.redis_server import RedisServer
 
 BROKER = "redis://:secret@127.0.0.1:1/0"
 
@@ -120,6 +122,27 @@ def test_beat_offers_each_job_to_its_queue_more_often_than_it_is_due() -> None:
         assert entry["options"]["queue"] == job.kind.lane
         assert timedelta(seconds=1) <= entry["schedule"] <= every / 2
         assert entry["options"]["expires"] <= 30, "what nobody took does not pile up"
+
+
+def test_a_worker_whose_broker_is_away_when_a_task_ends_takes_the_next_one(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path, password="redis-password")
+    server.start()
+    app = make_app(server.url, time_limit=60)
+    register(app, lambda: pytest.fail("nothing runs here"), lambda: pytest.fail("nothing runs here"))
+    try:
+        with app.connection_for_read() as connection, connection.channel() as channel:
+            channel.basic_qos(0, 1, False)
+            app.send_task(RUN_JOB, args=[PERMISSIONS.name], queue=Lane.ACCESS.value)
+            message = app.amqp.queues[Lane.ACCESS.value](channel).get()
+            held = HeldMessage(message, app=app, task=app.tasks[RUN_JOB], hostname="here")
+            assert not channel.qos.can_consume()
+            server.kill()
+            held.acknowledge()
+            assert channel.qos.can_consume()
+            server.start()
+    finally:
+        app.close()
+        server.kill()
 
 
 def test_access_and_content_wait_in_queues_of_their_own() -> None:
