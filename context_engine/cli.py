@@ -227,6 +227,12 @@ def migrate(config: Config = None) -> None:
 
 
 @app.command()
+def metrics(config: Config = None) -> None:
+    """Export metrics for Prometheus on `metrics_port`, until interrupted (`serve` does it by itself)."""
+    commands.metrics(config)
+
+
+@app.command()
 def doctor(world: World = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Say what is configured, reachable and fresh, and what to do about what isn't. Exit status 1 for trouble."""
     raise typer.Exit(commands.doctor(commands.Target.of(world=world, data=data, config=config), as_json=as_json))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
 from core.principals import Principal
@@ -11,6 +12,16 @@ from graph.db import Database
 from graph.directory import DIRECTORIES, unresolved_in
 
 _NAMED: Final = 5
+TABLES_OF_ACCESS: Final = frozenset({"scopes", "permission_syncs", "directory_syncs", "containers"})
+_AGES: Final = """
+    SELECT 'permissions' AS what, source AS connector, p.at AS since, 1 AS count
+    FROM (SELECT DISTINCT origin AS source FROM scopes UNION SELECT source FROM permission_syncs) known
+    LEFT JOIN permission_syncs p USING (source)
+    UNION ALL SELECT 'memberships', source, seen_at, 1 FROM directory_syncs
+    UNION ALL SELECT 'unread', source, min(unresolved_since), count(*)::int FROM containers
+    WHERE unresolved_since IS NOT NULL GROUP BY source
+    ORDER BY what, connector
+"""
 _WITHOUT_RULE: Final = """
     SELECT count(*) AS n, coalesce((array_agg(name ORDER BY name))[1:5], '{}') AS names
     FROM scopes WHERE origin = %s AND jsonb_array_length(acl) = 0
@@ -33,19 +44,51 @@ class Named:
         return f"{self.count} ({', '.join(self.names)}{more})" if self.names else str(self.count)
 
 
+class AgeOf(StrEnum):
+    """What of access has an age. `permissions`: the rules that a connector reads; `memberships`: accounts, groups and
+    who is in them; `unread`: containers whose members could not be fully read, since the first of them failed."""
+
+    PERMISSIONS = "permissions"
+    MEMBERSHIPS = "memberships"
+    UNREAD = "unread"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessAge:
+    """Since when a part of access is not known to be otherwise: its last reading (None: never), or since when it could
+    not be read. `count` is how many containers it is about.
+
+    Past the revocation limit, what stands on it is shut: the scopes of the connector (permissions), every scope
+    (memberships of the tenant's directory), whatever these containers let in (unread; what denies them is shut from
+    the beginning).
+    """
+
+    what: AgeOf
+    connector: str
+    since: datetime | None
+    count: int
+
+    def at(self, now: datetime) -> timedelta | None:
+        """How old it is; None where it was never read."""
+        return None if self.since is None else now - self.since
+
+    @property
+    def shuts_all(self) -> bool:
+        """Whether the scopes of all connectors stand on it."""
+        return self.what is AgeOf.MEMBERSHIPS and self.connector in DIRECTORIES
+
+
 class AccessHealth:
     """Counts over scopes and containers, by the connector that they come from. Raises StoreUnavailableError."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def directory_seen_at(self) -> datetime | None:
-        """When the tenant's directory was last read, as far as it could be; None: never."""
+    def ages(self) -> list[AccessAge]:
+        """The age of everything that access stands on: nothing is shown that hangs on a part older than the limit."""
         with self._db.connection() as connection:
-            row = connection.execute(
-                "SELECT min(seen_at) AS at FROM directory_syncs WHERE source = ANY(%s)", [sorted(DIRECTORIES)]
-            ).fetchone()
-        return row["at"] if row else None
+            rows = connection.execute(_AGES).fetchall()
+        return [AccessAge(**{**r, "what": AgeOf(r["what"])}) for r in rows]
 
     def scopes(self, origin: str) -> int:
         """How many scopes there are."""

@@ -5,6 +5,7 @@ from context_engine.commands.demo import demo
 from context_engine.commands.erase import erase
 from context_engine.commands.evaluation import run_eval
 from context_engine.commands.explain import explain_access
+from context_engine.commands.exporting import metrics
 from context_engine.commands.health import doctor
 from context_engine.commands.serving import serve
 from context_engine.commands.sources import failures as source_failures
@@ -22,6 +23,7 @@ __all__ = [
     "erase",
     "event",
     "explain_access",
+    "metrics",
     "migrate",
     "run_eval",
     "serve",

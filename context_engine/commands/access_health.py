@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from context_engine.commands.finding import Finding, Health
 from core.clock import SystemClock
-from graph.access_health import AccessHealth
+from graph.access_health import AccessAge, AccessHealth, AgeOf
 from graph.db import Database
 from graph.runs import Run, RunStore
-from graph.scopes import ScopeStore
 from ingestion.sync import ACCESS
 
 _UNKNOWN = "unknown_principal_kind:"
@@ -20,37 +19,87 @@ _SERVICES = frozenset(
 )
 
 
-def access_findings(database: Database, connectors: Sequence[str], limit: timedelta) -> Iterator[Finding]:
-    """Look at the permissions of each connector. `limit` is the age beyond which its scopes are shut."""
-    ages = ScopeStore(database, revocation_limit=limit).ages()
+def access_findings(
+    database: Database, connectors: Sequence[str], limit: timedelta, *, now: datetime | None = None
+) -> Iterator[Finding]:
+    """Look at the age of everything that access stands on, and at what is shut. `limit` is the age beyond which nothing
+    is shown any more that stands on it; `now` the machine's time where it is not given."""
     runs = {run.source: run for run in RunStore(database).last() if run.reader == ACCESS}
     health = AccessHealth(database)
-    now = SystemClock().now()
-    read = health.directory_seen_at()
-    if read is not None and now - read > limit:
-        yield Finding(
-            "directory",
-            Health.WARNING,
-            f"read {int((now - read).total_seconds())} s ago: memberships count no more, so nobody is shown anything",
-            "run `serve` or `sync`",
-        )
+    now = now or SystemClock().now()
+    ages = health.ages()
+    known = {(age.what, age.connector): age for age in ages}
+    for age in ages:
+        if age.what is AgeOf.MEMBERSHIPS:
+            yield _memberships(age, now, limit)
     for name in connectors:
-        last = ages.get(name)
-        what = f"permissions of {name}"
-        if last is None:
-            yield Finding(what, Health.WARNING, "never read to their end: nothing of it is shown", "run `sync`")
-        else:
-            age = now - last
-            late = age > limit
-            shut = f"; {health.scopes(name)} scopes are shut by age" if late else ""
+        if (AgeOf.MEMBERSHIPS, name) not in known:
             yield Finding(
-                what,
-                Health.WARNING if late else Health.OK,
-                f"read {int(age.total_seconds())} s ago (promise: {int(limit.total_seconds())} s){shut}",
-                "nothing of it is shown until they are read again: run `serve` or `sync`" if late else "",
+                f"memberships of {name}", Health.WARNING, "never read: nobody is answered", "run `serve` or `sync`"
             )
+        yield _permissions(name, known.get((AgeOf.PERMISSIONS, name)), health, now, limit)
+        yield from _half_known(name, known.get((AgeOf.UNREAD, name)), health, now, limit)
         yield from _shut(name, health, runs.get(name))
         yield from _unknown(name, runs.get(name))
+
+
+def _memberships(age: AccessAge, now: datetime, limit: timedelta) -> Finding:
+    late = _is_late(age, now, limit)
+    if late and age.shuts_all:
+        return Finding(
+            "directory",
+            Health.WARNING,
+            f"{_read(age, now, limit)}: memberships count no more, so nobody is shown anything",
+            "run `serve` or `sync`",
+        )
+    return Finding(
+        f"memberships of {age.connector}",
+        Health.WARNING if late else Health.OK,
+        _read(age, now, limit),
+        "run `serve` or `sync`" if late else "",
+    )
+
+
+def _permissions(name: str, age: AccessAge | None, health: AccessHealth, now: datetime, limit: timedelta) -> Finding:
+    what = f"permissions of {name}"
+    if age is None or age.since is None:
+        return Finding(what, Health.WARNING, "never read to their end: nothing of it is shown", "run `sync`")
+    late = _is_late(age, now, limit)
+    shut = f"; {health.scopes(name)} scopes are shut by age" if late else ""
+    return Finding(
+        what,
+        Health.WARNING if late else Health.OK,
+        f"{_read(age, now, limit)}{shut}",
+        "nothing of it is shown until they are read again: run `serve` or `sync`" if late else "",
+    )
+
+
+def _half_known(
+    name: str, age: AccessAge | None, health: AccessHealth, now: datetime, limit: timedelta
+) -> Iterator[Finding]:
+    if age is None or (old := age.at(now)) is None:
+        return
+    since = f"the first for {int(old.total_seconds())} s"
+    beyond = f"; past the promise of {int(limit.total_seconds())} s they let nobody in" if old > limit else ""
+    yield Finding(
+        f"groups of {name}",
+        Health.WARNING,
+        f"{health.half_known(name)} are not fully known, {since}; {health.behind_half_known(name)} scopes that deny "
+        f"them stay shut{beyond}",
+        "give the connector the right to read their members, or take who is unknown out of them",
+    )
+
+
+def _read(age: AccessAge, now: datetime, limit: timedelta) -> str:
+    old = age.at(now)
+    return f"read {int(old.total_seconds()) if old else 0} s ago (promise: {int(limit.total_seconds())} s)"
+
+
+def _is_late(age: AccessAge, now: datetime, limit: timedelta) -> bool:
+    """Whether nothing may be shown any more that stands on it. A time too far ahead is a wrong clock's, and proves
+    nothing."""
+    old = age.at(now)
+    return old is None or not -limit <= old <= limit
 
 
 def _shut(name: str, health: AccessHealth, run: Run | None) -> Iterator[Finding]:
@@ -63,14 +112,6 @@ def _shut(name: str, health: AccessHealth, run: Run | None) -> Iterator[Finding]
             f"{without} have no rule and let nobody in: switched off, gone"
             + ("" if whole else ", or with permissions that could not be read"),
             "" if whole else "give the connector the right to read their permissions",
-        )
-    half = health.half_known(name)
-    if half.count:
-        yield Finding(
-            f"groups of {name}",
-            Health.WARNING,
-            f"{half} are not fully known; {health.behind_half_known(name)} scopes that deny them stay shut",
-            "give the connector the right to read their members, or take who is unknown out of them",
         )
 
 

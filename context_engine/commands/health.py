@@ -16,6 +16,7 @@ from context_engine.commands.finding import Finding, Health
 from context_engine.commands.lines import WIDTH, line
 from context_engine.commands.record import record_of, terms_of
 from context_engine.commands.target import Target
+from context_engine.commands.work_health import work_findings
 from context_engine.embedded import EmbeddedEngine
 from core.errors import ContextEngineError
 from graph.db import Database
@@ -46,6 +47,7 @@ def examine(target: Target) -> Iterator[Finding]:
             with record_of(target) as database:
                 yield from access_findings(database, terms.connectors, terms.limit)
                 yield from _runs(database, serving=True)
+                yield from work_findings(database)
         except ContextEngineError as e:
             yield Finding("record", Health.TROUBLE, e.message, e.mend or "")
         return
@@ -103,6 +105,7 @@ def _of_engine(engine: EmbeddedEngine) -> Iterator[Finding]:
     names = [connector.name for connector in engine.connectors]
     yield from access_findings(engine.database, names, engine.settings.revocation_limit)
     yield from _runs(engine.database, serving=False)
+    yield from work_findings(engine.database)
 
 
 def _runs(database: Database, *, serving: bool) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from context_engine.commands.screen import Screen
 from context_engine.commands.target import Target
 from context_engine.embedded import EmbeddedEngine
 from context_engine.http_server import LoopbackServer
+from context_engine.metrics import serve_metrics
 from context_engine.receiving import receiving
 from context_engine.running import Running, announced
 from context_engine.schedule import Schedule
@@ -39,6 +40,7 @@ def serve(target: Target, *, host: str | None, port: int | None) -> None:
         with screen:
             engine = stack.enter_context(target.open(on_progress=screen.progress, on_step=screen.step))
             screen.reports(engine.bring_up_to_date())
+        stack.enter_context(serve_metrics(engine.settings, engine.database))
         schedule = _schedule(engine, stack)
         if engine.sandbox is not None:
             remember = engine.sandbox.state.on_change
