@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,9 +46,8 @@ def turned() -> Turned:
 
 
 @pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory, turned: Turned) -> Iterator[SandboxServer]:
-    folder = tmp_path_factory.mktemp("hints")
-    with SandboxServer(small_organization(), folder, remember=False, hooks_clock=turned) as server:
+def sandbox(sandbox_home: Path, turned: Turned) -> Iterator[SandboxServer]:
+    with SandboxServer(small_organization(), sandbox_home, remember=False, hooks_clock=turned) as server:
         yield server
 
 

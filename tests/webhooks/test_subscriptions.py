@@ -100,11 +100,12 @@ def databases(postgres: PostgresServer) -> Iterator[tuple[FreshDatabase, Databas
 def running(
     databases: tuple[FreshDatabase, Database, Database],
     clock: FixedClock,
+    sandbox_home: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Side]:
     folder = tmp_path_factory.mktemp("subscriptions")
     _, mine, theirs = databases
-    with SandboxServer(small_organization(), folder, remember=False, hooks_clock=clock) as sandbox:
+    with SandboxServer(small_organization(), sandbox_home, remember=False, hooks_clock=clock) as sandbox:
         side = Side(sandbox, theirs, clock, folder)
         app = create_receiver(
             side.settings(public_url=None), Inbox(mine, clock), SubscriptionStore(mine), lambda _: None, clock
