@@ -6,24 +6,18 @@ from before: services tell of a deletion before every one of their servers shows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from core.errors import SourceError
 from core.hints import Hint, HintKind
-from core.items import Source
-from graph.hinted import Hinted
-from graph.inbox import ATTEMPTS, Inbox, PendingHint, is_newer
-from graph.versions import is_number, order
-from ingestion.connector import Batch, Change, Connector, Failure, ItemUpserted, Reader, Unlisted
+from graph.inbox import Inbox, is_newer
+from ingestion.connector import Connector, ItemUpserted, Reader
+from ingestion.hint_groups import Group, Strangers, grouped, ids_of
 from ingestion.sync import Synchronizer
 
 GONE: Final = "its source says that it was deleted"
-# So often a source may contradict a deletion of which it told no version, some 65 seconds in all. Then it is believed:
-# what is restored can't be told from what is not gone everywhere yet.
-_LOOKS: Final = 4
 # So often a place is read again that could be read in part only; the run tells the rest, and the poll goes on trying.
 _PARTIAL_TRIES: Final = 3
 
@@ -102,7 +96,7 @@ class HintProcessor:
         well = True
         while pending := self._inbox.pending(connector.name, HintKind.ITEM, reader.name):
             between()
-            well = self._read(connector, reader, _groups(pending)) and well
+            well = self._read(connector, reader, grouped(pending)) and well
         while not only_items and (pending := self._inbox.pending(connector.name, HintKind.READER, reader.name)):
             between()
             report = self._synchronizer.sync_reader(connector, reader, between=between)
@@ -131,31 +125,31 @@ class HintProcessor:
 
     # --- items
 
-    def _read(self, connector: Connector, reader: Reader, groups: Sequence[_Group]) -> bool:
-        doubtful = self._doubtful(reader, [g for g in groups if g.may_be_contradicted])
-        for group in groups:
+    def _read(self, connector: Connector, reader: Reader, some: Sequence[Group]) -> bool:
+        doubtful = self._doubtful(reader, [g for g in some if g.may_be_contradicted])
+        for group in some:
             if group.uri in doubtful:
                 self._inbox.failed(group.ids, doubtful[group.uri])
-        settled = [g for g in groups if g.uri not in doubtful]
+        settled = [g for g in some if g.uri not in doubtful]
         if not settled:
             return False
         before = self._inbox.known.of([g.uri for g in settled])
-        asked = _Strangers(reader, {uri for uri, has in before.items() if has.lifecycle is None})
+        asked = Strangers(reader, {uri for uri, has in before.items() if has.lifecycle is None})
         report = self._synchronizer.read_items(connector, asked, [g.uri for g in settled])
         if report.state == "failed":
-            self._inbox.failed(_ids(settled), report.reason or report.state)
+            self._inbox.failed(ids_of(settled), report.reason or report.state)
             return False
         known = self._inbox.known.of([g.uri for g in settled])
         lacking = {g.uri: why for g in settled if (why := g.lacks(known[g.uri], g.uri in asked.refused)) is not None}
         done = [g for g in settled if g.uri not in lacking]
-        self._inbox.done(_ids(done))
+        self._inbox.done(ids_of(done))
         for group in settled:
             if group.uri in lacking:
                 self._inbox.failed(group.ids, lacking[group.uri])
         self._show_again(connector, reader, [g.uri for g in done if g.gone and known[g.uri].lifecycle == "live"])
         return not doubtful and not lacking
 
-    def _doubtful(self, reader: Reader, gone: Sequence[_Group]) -> dict[str, str]:
+    def _doubtful(self, reader: Reader, gone: Sequence[Group]) -> dict[str, str]:
         """Items that are said to be gone and that the source still shows, in no newer state; or that can't be asked
         for now. Nothing of what is looked at here is taken in."""
         if not gone:
@@ -176,100 +170,3 @@ class HintProcessor:
         hidden = [uri for uri, now in self._inbox.known.of(uris).items() if now.lifecycle == "hidden"]
         if hidden:
             self._synchronizer.read_items(connector, reader, hidden)
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """All that waits for one item. `gone`: some of it says that it was deleted, the latest at version `gone_at`;
-    `version` is the newest that any of it told; `looks` is how often it was looked for."""
-
-    uri: str
-    ids: tuple[int, ...]
-    gone: bool
-    gone_at: str | None
-    version: str | None
-    looks: int
-
-    @property
-    def may_be_contradicted(self) -> bool:
-        """Whether the source's word against a deletion does not count yet."""
-        return self.gone and self.looks + 1 < (ATTEMPTS if self.gone_at is not None else _LOOKS)
-
-    def lacks(self, known: Hinted, refused: bool) -> str | None:
-        """What of it has not come in; None where all has, or nothing is to be expected. `refused`: we never had it, and
-        the source does not show it to us, perhaps not yet."""
-        if refused:
-            return None if self.gone or self.looks + 1 >= _LOOKS else "the source does not show it"
-        if known.failing and known.lifecycle != "hidden":
-            return "it could not be read"
-        if self.gone and known.lifecycle == "hidden" and not known.failing:
-            return "the source does not say what became of it"
-        told, has = self.version, known.version
-        if not self.gone and known.lifecycle == "live" and told is not None and has is not None:
-            # Only numbers say which is the newer whatever the times.
-            behind = is_number(told) and is_number(has) and order(has, None, told, None) == -1
-            return "the source does not show that version yet" if behind else None
-        return None
-
-
-class _Strangers:
-    """A reader that parks nothing of ours: what the record never had and the source does not show us is no failure of
-    a sync, since hooks tell of more than we may read. `refused` collects it."""
-
-    def __init__(self, reader: Reader, unknown: set[str]) -> None:
-        self._reader, self._unknown = reader, unknown
-        self.refused: set[str] = set()
-
-    @property
-    def name(self) -> str:
-        """See `ingestion.connector.Reader`; the reader's own."""
-        return self._reader.name
-
-    @property
-    def source(self) -> Source:
-        """See `ingestion.connector.Reader`; the reader's own."""
-        return self._reader.source
-
-    def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
-        """See `ingestion.connector.Reader`; the reader's own."""
-        return self._reader.read(checkpoint)
-
-    def fetch(self, uris: Sequence[str]) -> Iterator[Change]:
-        """See `ingestion.connector.Reader`."""
-        for change in self._reader.fetch(uris):
-            if isinstance(change, Failure) and change.hide and change.uri in self._unknown:
-                self.refused.add(change.uri)
-            else:
-                yield change
-
-    def present(self) -> Iterator[str | Unlisted] | None:
-        """See `ingestion.connector.Reader`; the reader's own."""
-        return self._reader.present()
-
-
-def _groups(pending: Iterable[PendingHint]) -> list[_Group]:
-    by_uri: dict[str, list[PendingHint]] = {}
-    for one in pending:
-        by_uri.setdefault(one.hint.uri or "", []).append(one)
-    return [_group(uri, some) for uri, some in by_uri.items()]
-
-
-def _group(uri: str, pending: Sequence[PendingHint]) -> _Group:
-    gone = [p for p in pending if p.hint.gone]
-    return _Group(
-        uri=uri,
-        ids=tuple(p.id for p in pending),
-        gone=bool(gone),
-        gone_at=_newest(gone),
-        version=_newest(pending),
-        looks=max(p.attempts for p in gone or pending),
-    )
-
-
-def _newest(pending: Iterable[PendingHint]) -> str | None:
-    numbers = [p.hint.version for p in pending if p.hint.version is not None and is_number(p.hint.version)]
-    return max(numbers, key=int, default=None)
-
-
-def _ids(groups: Iterable[_Group]) -> list[int]:
-    return [i for g in groups for i in g.ids]
