@@ -113,7 +113,7 @@ class HeldMessage(Request):  # type: ignore[misc]
         qos, tag = self.message.channel.qos, self.message.delivery_tag
         with contextlib.suppress(KeyError):  # it is not in our hands any more
             qos.get(tag)
-            QoS.ack(qos, tag)  # the part that the broker is not asked for
+            QoS.ack(qos, tag)  # type: ignore[no-untyped-call]  # the part that the broker is not asked for
 
 
 def run_message(

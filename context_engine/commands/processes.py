@@ -8,13 +8,10 @@ import threading
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-import httpx
-
-from context_engine import heartbeats, planes, workers
+from context_engine import planes, workers
 from context_engine.http_server import LoopbackServer
 from context_engine.wiring import build_api, build_embedder, build_reading_index
 from core.clock import SystemClock
-from core.errors import ConfigError
 from core.settings import load_settings
 from graph.db import Database
 from graph.inbox import Inbox
@@ -25,8 +22,6 @@ from ingestion.webhooks.app import create_receiver
 from query.api import create_app
 
 log = logging.getLogger(__name__)
-
-PROCESSES = ("api", "webhooks", "beat", "worker-access", "worker-content")
 
 
 def api(config: Path | None) -> None:
@@ -86,36 +81,6 @@ def worker(config: Path | None, lane: Lane, concurrency: int) -> int:
 def beat(config: Path | None) -> None:
     """Offer every job to the workers until told to stop."""
     workers.run_beat(load_settings(file=config))
-
-
-def health(config: Path | None, process: str) -> int:
-    """Whether a process of this machine is well, for whoever restarts it: 0 or 1. Raises ConfigError for an unknown
-    one."""
-    settings = load_settings(file=config)
-    if process not in PROCESSES:
-        raise ConfigError(f"there is no process {process!r}", mend=f"Known: {', '.join(PROCESSES)}")
-    if process == "api":
-        return _answers(f"http://{_local(settings.host)}:{settings.port}/healthz")
-    if process == "webhooks":
-        return _answers(f"http://{_local(settings.webhooks.host)}:{settings.webhooks.port}/healthz")
-    return _said(heartbeats.is_alive(settings.data, process), f"{process} has not worked for a while")
-
-
-def _answers(url: str) -> int:
-    try:
-        status = httpx.get(url, timeout=5, trust_env=False).status_code
-    except httpx.HTTPError as e:
-        return _said(False, type(e).__name__)
-    return _said(status == httpx.codes.OK, f"it answers {status}")
-
-
-def _said(well: bool, trouble: str) -> int:
-    print("ok" if well else trouble)
-    return 0 if well else 1
-
-
-def _local(host: str) -> str:
-    return "127.0.0.1" if host == "0.0.0.0" else host  # noqa: S104 (nothing is bound here)
 
 
 def _stopped() -> threading.Event:

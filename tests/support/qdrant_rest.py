@@ -85,12 +85,12 @@ class QdrantRest:
         self.stop()
         self._client.close()
 
-    def texts(self) -> set[str]:
-        """The addresses of all items that have points."""
-        found: set[str] = set()
+    def payloads(self) -> dict[str, dict[str, Any]]:
+        """What every point says of itself, by its id."""
+        found: dict[str, dict[str, Any]] = {}
         for collection in self._client.get_collections().collections:
-            records, _ = self._client.scroll(collection.name, limit=100_000, with_payload=["uri"])
-            found |= {str((r.payload or {})["uri"]) for r in records}
+            records, _ = self._client.scroll(collection.name, limit=100_000, with_payload=True)
+            found |= {str(r.id): dict(r.payload or {}) for r in records}
         return found
 
     def handle(self, method: str, path: str, key: str | None, body: Any) -> tuple[int, Any]:

@@ -50,6 +50,11 @@ _TABLES: Final[Mapping[str, str]] = {
 
 def dump(database: Database, index: EdgeIndex) -> Dump:
     """Read all of it."""
+    return {**record_dump(database), "points": _points(index)}
+
+
+def record_dump(database: Database) -> Dump:
+    """Read what Postgres holds of it."""
     found: Dump = {}
     with database.connection() as connection:
         for name, statement in _TABLES.items():
@@ -60,7 +65,6 @@ def dump(database: Database, index: EdgeIndex) -> Dump:
         for key, row in found["scopes"].items()
         if row["acl_digest"] != NOBODY.digest
     }
-    found["points"] = _points(index)
     return found
 
 
