@@ -18,6 +18,7 @@ from context_engine.commands.target import Target
 from core.clock import SystemClock
 from core.errors import InputError
 from core.items import Source
+from graph.inbox import Inbox
 from graph.runs import FailedItem, Run, RunStore
 
 _SHOWN = 50
@@ -49,11 +50,15 @@ def failures(target: Target, source: str | None, *, as_json: bool) -> int:
 
 
 def retry(target: Target, source: str | None) -> int:
-    """Let the next sync try every parked item."""
+    """Let the next sync try every parked item, and hints of deliveries that were given up be worked off (of all
+    sources)."""
     _check(source)
     with record_of(target) as database:
         waiting = RunStore(database).retry_now(source)
+        hints = Inbox(database, SystemClock()).retry_dead() if source is None else 0
     print(f"{waiting} parked {'item' if waiting == 1 else 'items'} will be tried by the next sync")
+    if hints:
+        print(f"{hints} {'hint' if hints == 1 else 'hints'} of deliveries will be tried again")
     return 0
 
 
