@@ -181,9 +181,15 @@ def sources_failures(
     raise typer.Exit(commands.source_failures(target, source, as_json=as_json))
 
 
+@sources.command("dead")
+def sources_dead(world: World = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
+    """List jobs, messages and hints of deliveries that were given up, and why. Exit status 1 for any."""
+    raise typer.Exit(commands.source_dead(commands.Target.of(world=world, data=data, config=config), as_json=as_json))
+
+
 @sources.command("retry")
 def sources_retry(source: SourceName = None, world: World = None, data: Data = None, config: Config = None) -> None:
-    """Let the next sync try every parked item, however long it still had to wait."""
+    """Let the next sync try every parked item, however long it still had to wait, and at once what was given up."""
     raise typer.Exit(commands.source_retry(commands.Target.of(world=world, data=data, config=config), source))
 
 

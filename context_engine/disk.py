@@ -12,7 +12,6 @@ from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
 from context_engine.postgres import running_superuser_dsn
-from core.index.edge import EdgeWriter
 from core.index.port import IndexWriter
 from core.settings import Settings
 
@@ -25,6 +24,8 @@ _PAUSE: Final = 0.2
 
 def clear_disk(settings: Settings, data: Path, writer: IndexWriter) -> list[str]:
     """Write tables and index anew without what was deleted; what was done, and what was not, in words."""
+    from core.index.edge import EdgeWriter  # the engine must not be loaded by processes that fork
+
     own = settings.postgres_url
     with closing(psycopg.connect(_dsn(settings, data), autocommit=True)) as connection:
         told = _tables(connection)

@@ -8,6 +8,7 @@ from context_engine.commands.explain import explain_access
 from context_engine.commands.exporting import metrics
 from context_engine.commands.health import doctor
 from context_engine.commands.serving import serve
+from context_engine.commands.sources import dead as source_dead
 from context_engine.commands.sources import failures as source_failures
 from context_engine.commands.sources import retry as source_retry
 from context_engine.commands.sources import runs as source_runs
@@ -27,6 +28,7 @@ __all__ = [
     "migrate",
     "run_eval",
     "serve",
+    "source_dead",
     "source_failures",
     "source_retry",
     "source_runs",

@@ -1,9 +1,10 @@
-"""sources: how the last runs ended, which items are parked and why, and trying them again."""
+"""sources: how the last runs ended, what is parked or was given up and why, and trying it again."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +19,10 @@ from context_engine.commands.target import Target
 from core.clock import SystemClock
 from core.errors import InputError
 from core.items import Source
-from graph.inbox import Inbox
+from graph.db import Database
+from graph.dead_letters import DeadLetter, DeadLetters
+from graph.inbox import DeadHint, Inbox
+from graph.jobs import JobStore
 from graph.runs import FailedItem, Run, RunStore
 
 _SHOWN = 50
@@ -49,17 +53,40 @@ def failures(target: Target, source: str | None, *, as_json: bool) -> int:
     return 1 if found else 0
 
 
+def dead(target: Target, *, as_json: bool) -> int:
+    """List what was given up, jobs and hints of deliveries, and why; 1 where there is any."""
+    with record_of(target) as database:
+        letters, hints = DeadLetters(database).all(), Inbox(database, SystemClock()).dead(_SHOWN)
+    if as_json:
+        told = [{**asdict(d), "at": d.at.isoformat()} for d in letters]
+        print(json.dumps({"dead_letters": told, "hints": [_hint_json(h) for h in hints]}))
+    else:
+        _show_dead(letters, hints)
+    return 1 if letters or hints else 0
+
+
 def retry(target: Target, source: str | None) -> int:
-    """Let the next sync try every parked item, and hints of deliveries that were given up be worked off (of all
-    sources)."""
+    """Let everything that is parked be tried by the next sync; without a source also what was given up, at once."""
     _check(source)
     with record_of(target) as database:
         waiting = RunStore(database).retry_now(source)
-        hints = Inbox(database, SystemClock()).retry_dead() if source is None else 0
-    print(f"{waiting} parked {'item' if waiting == 1 else 'items'} will be tried by the next sync")
+        print(f"{waiting} parked {'item' if waiting == 1 else 'items'} will be tried by the next sync")
+        if source is None:
+            _revive(database)
+    return 0
+
+
+def _revive(database: Database) -> None:
+    letters, hints = DeadLetters(database), Inbox(database, SystemClock()).retry_dead()
+    given_up = letters.all()
+    jobs = JobStore(database).bring_forward([d.name for d in given_up])
+    letters.remove([d.name for d in given_up])
+    if jobs:
+        print(f"{jobs} {'job' if jobs == 1 else 'jobs'} that had been given up will be tried at once")
+    if forgotten := len(given_up) - jobs:
+        print(f"{forgotten} refused {'message' if forgotten == 1 else 'messages'} can't be tried again: forgotten")
     if hints:
         print(f"{hints} {'hint' if hints == 1 else 'hints'} of deliveries will be tried again")
-    return 0
 
 
 def _check(source: str | None) -> None:
@@ -109,6 +136,25 @@ def _show_failures(found: list[FailedItem]) -> None:
         out.print(f"and {len(found) - _SHOWN} more; --json lists all")
 
 
+def _show_dead(letters: list[DeadLetter], hints: list[DeadHint]) -> None:
+    out = Console(width=WIDTH)
+    if not letters and not hints:
+        out.print("nothing was given up")
+        return
+    for d in letters:
+        print(d.name)
+        line(out, 3, "", f"{escape(d.reason)}\n[dim]given up at {_time(d.at)} after {_tries(d.attempts)}[/dim]")
+    for h in hints:
+        # An address is not broken over lines: it is copied into other commands.
+        print(h.hint.uri or h.hint.place or f"{h.hint.connector}/{h.hint.reader or 'access'}")
+        told = f"[dim]delivered at {_time(h.received_at)}; {_tries(h.attempts)}[/dim]"
+        line(out, 3, "", f"{escape(h.reason or 'it failed')}\n{told}")
+
+
+def _tries(n: int) -> str:
+    return "1 try" if n == 1 else f"{n} tries"
+
+
 def _time(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
@@ -135,4 +181,13 @@ def _failure_json(f: FailedItem) -> dict[str, Any]:
         "first_at": f.first_at.isoformat(),
         "at": f.at.isoformat(),
         "due_at": f.due_at.isoformat() if f.due_at else None,
+    }
+
+
+def _hint_json(h: DeadHint) -> dict[str, Any]:
+    return {
+        **h.hint.to_json(),
+        "received_at": h.received_at.isoformat(),
+        "attempts": h.attempts,
+        "reason": h.reason,
     }
