@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Final, Protocol
 
 import anyio
@@ -33,7 +34,7 @@ from ingestion.webhooks.basic_auth import is_allowed
 from ingestion.webhooks.certificates import load_keys
 from ingestion.webhooks.graph import GraphParser
 from ingestion.webhooks.ledger import Ledger
-from ingestion.webhooks.limits import read_body, read_json
+from ingestion.webhooks.limits import Held, read_body, read_json
 from ingestion.webhooks.nudge import Nudges
 from ingestion.webhooks.outcomes import Outcome, Refused
 from ingestion.webhooks.paths import AZURE_DEVOPS_PATH as AZURE_DEVOPS_PATH
@@ -48,8 +49,8 @@ GRAPH: Final = "graph"
 # Graph counts an answer as slow from 2.9 seconds on; what is kept after that is told again, and known by its key.
 ANSWER_SECONDS: Final = 2.5
 LONGEST_TOKEN: Final = 1024
-# Requests at once whose bodies are held in memory; more are told to come again.
-MOST_AT_ONCE: Final = 64
+# Bytes of bodies that are held in memory at once.
+MOST_HELD: Final = 64 * 1024 * 1024
 _AUTHORITY: Final = "https://login.microsoftonline.com"
 _HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
@@ -86,7 +87,7 @@ class Receiver:
         self.ledger = Ledger(inbox.counts, subscriptions, clock)
         self._ado = _azure_devops_parser(settings)
         self._graph = _graph_parser(settings, subscriptions)
-        self._busy = 0
+        self.held = Held(MOST_HELD)
         self._pinged: tuple[float, bool] | None = None
 
     async def azure_devops(self, request: Request) -> Response:
@@ -139,15 +140,14 @@ class Receiver:
 
     async def _take(self, source: str, request: Request, parse: Parser, *, done: int, useless: int) -> Response:
         """Read, keep and acknowledge; `useless` is the answer to what nothing can be made of."""
-        if self._busy >= MOST_AT_ONCE:
-            return self._refuse(source, Refused(Outcome.UNKEPT, "too many at once"), 503)
-        self._busy += 1
+        body = bytearray()
         try:
-            body = await read_body(request, most=self._hooks.max_bytes)
+            await read_body(request, body, most=self._hooks.max_bytes, held=self.held)
+            keep = partial(self._keep, source, parse, bytes(body))
             with anyio.fail_after(ANSWER_SECONDS):
-                outcome, connectors = await to_thread.run_sync(self._keep, source, parse, body, abandon_on_cancel=True)
+                outcome, connectors = await to_thread.run_sync(keep, abandon_on_cancel=True)
         except Refused as refusal:
-            status = {Outcome.OVERSIZED: 413, Outcome.SLOW: 408}.get(refusal.outcome, useless)
+            status = {Outcome.OVERSIZED: 413, Outcome.SLOW: 408, Outcome.UNKEPT: 503}.get(refusal.outcome, useless)
             return self._refuse(source, refusal, status)
         except TimeoutError:
             return self._refuse(source, Refused(Outcome.UNKEPT, "the inbox takes too long"), 503)
@@ -157,7 +157,7 @@ class Receiver:
             # A defect of ours; by its kind only, since its words may hold what was sent. It is told again.
             return self._refuse(source, Refused(Outcome.UNKEPT, f"an error of ours ({type(e).__name__})"), 503)
         finally:
-            self._busy -= 1
+            self.held.free(len(body))
         nudge = BackgroundTask(self._nudges.send, connectors) if connectors else None
         if done == 202:  # whoever forged a part of it is not told which
             return Response(status_code=done, headers=_HEADERS, background=nudge)

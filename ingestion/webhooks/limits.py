@@ -20,25 +20,44 @@ _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 
-async def read_body(request: Request, *, most: int) -> bytes:
-    """The body of a request, read no further than `most` bytes and no longer than READ_SECONDS. Raises Refused."""
+class Held:
+    """The bytes of bodies that are held in memory, of all requests together: many large ones are told to come again,
+    and many that trickle in cost next to nothing."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.bytes = 0
+
+    def add(self, n: int) -> None:
+        """Hold so many more. Raises Refused where that is too much."""
+        if self.bytes + n > self._most:
+            raise Refused(Outcome.UNKEPT, "too much at once")
+        self.bytes += n
+
+    def free(self, n: int) -> None:
+        """Hold so many less."""
+        self.bytes -= n
+
+
+async def read_body(request: Request, body: bytearray, *, most: int, held: Held) -> None:
+    """Read the body of a request into `body`, no further than `most` bytes and no longer than READ_SECONDS. What is
+    read is `held`, for the caller to free. Raises Refused."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(Outcome.MALFORMED, "compressed")
     declared = request.headers.get("content-length", "0")
     if not (declared.isascii() and declared.isdigit()) or int(declared[:20]) > most:
         raise Refused(Outcome.OVERSIZED, "more bytes than max_bytes")
-    body = bytearray()
     try:
         with anyio.fail_after(READ_SECONDS):
             async for piece in request.stream():
-                body += piece
-                if len(body) > most:
+                if len(body) + len(piece) > most:
                     raise Refused(Outcome.OVERSIZED, "more bytes than max_bytes")
+                held.add(len(piece))
+                body += piece
     except TimeoutError:
         raise Refused(Outcome.SLOW, "its body did not come in time") from None
     except ClientDisconnect:
         raise Refused(Outcome.SLOW, "its sender went away") from None
-    return bytes(body)
 
 
 def read_json(body: bytes) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from core.settings import Settings, WebhookSettings
 from graph.db import Database
 from graph.inbox import Inbox
 from graph.subscriptions import Subscription, SubscriptionStore
-from ingestion.webhooks.app import MOST_AT_ONCE, Receiver, create_receiver
+from ingestion.webhooks.app import MOST_HELD, Receiver, create_receiver
 from ingestion.webhooks.limits import DEEPEST
 from ingestion.webhooks.outcomes import Outcome
 from tests.support.postgres import FreshDatabase, PostgresServer
@@ -351,12 +351,14 @@ def test_a_nudge_that_fails_is_no_error_for_the_sender(side: Side) -> None:
     assert side.pending() == 1
 
 
-def test_no_more_requests_are_held_than_fit(side: Side) -> None:
+def test_no_more_is_held_in_memory_than_fits(side: Side) -> None:
     receiver: Receiver = side.app.state.receiver
-    receiver._busy = MOST_AT_ONCE
+    receiver.held.add(MOST_HELD - 100)
     assert side.ado(ado("workitem.created", work_item(1, 1))).status_code == 503
-    receiver._busy = 0
+    receiver.held.free(MOST_HELD - 100)
     assert side.ado(ado("workitem.created", work_item(1, 1))).status_code == 200
+    side.client(max_bytes=2048).post(GRAPH, content=b"x" * 3000)
+    assert receiver.held.bytes == 0, "what was answered is held no more"
 
 
 def test_nothing_of_a_delivery_and_no_secret_is_logged(side: Side, caplog: pytest.LogCaptureFixture) -> None:
