@@ -206,9 +206,9 @@ def _bring(connection: Connection[DictRow], item: Item, chunks: Chunks, old: Dic
         write_item(connection, item, made, digest=digest, at=at)
     elif old is not None and (not same_scope or old["lifecycle"] != "live" or old["version"] != item.version):
         connection.execute(
-            "UPDATE items SET scope = %s, lifecycle = 'live', reason = NULL, version = %s, misses = 0, "
-            "missed_at = NULL WHERE uri = %s",
-            [item.scope, item.version, item.uri],
+            "UPDATE items SET scope = %(scope)s, lifecycle = 'live', reason = NULL, version = %(version)s, misses = 0, "
+            "missed_at = NULL, body = jsonb_set(body, '{version}', to_jsonb(%(version)s::text)) WHERE uri = %(uri)s",
+            {"scope": item.scope, "version": item.version, "uri": item.uri},
         )
     if known and old is not None and (not same_scope or old["lifecycle"] != "live"):
         move_epoch(connection)

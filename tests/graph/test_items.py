@@ -256,3 +256,11 @@ def test_a_nul_sinks_neither_an_item_nor_its_neighbours(items: ItemStore, ingest
     items.forget_index()
     items.record_indexed(B, body[0].digest)
     assert items.visible(trim, [B]).keys() == {B}
+
+
+def test_a_version_that_says_nothing_new_is_kept_wherever_the_item_is(items: ItemStore) -> None:
+    items.upsert(item(A, version="1"), (), at=NOW)
+    assert not items.upsert(item(A, version="2"), (), at=NOW).changed_content
+    body = items.body(A)
+    assert body is not None
+    assert body[0].version == "2"
