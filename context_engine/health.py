@@ -16,7 +16,7 @@ from context_engine import heartbeats
 from core.errors import ConfigError
 from core.settings import load_settings
 
-PROCESSES: Final = ("api", "webhooks", "beat", "worker-access", "worker-content")
+PROCESSES: Final = ("api", "webhooks", "beat", "worker-access", "worker-content", "metrics")
 _PATIENCE: Final = 5
 
 
@@ -41,12 +41,14 @@ def trouble_of(process: str, file: Path | None) -> str | None:
         return _no_answer(settings.host, settings.port)
     if process == "webhooks":
         return _no_answer(settings.webhooks.host, settings.webhooks.port)
+    if process == "metrics":
+        return _no_answer(settings.metrics_host, settings.metrics_port, "/metrics")
     return None if heartbeats.is_alive(settings.data, process) else f"{process} has not worked for a while"
 
 
-def _no_answer(host: str, port: int) -> str | None:
+def _no_answer(host: str, port: int, path: str = "/healthz") -> str | None:
     # Whoever listens on every address is asked on this machine's own.
-    url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}/healthz"  # noqa: S104
+    url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}{path}"  # noqa: S104
     try:
         build_opener(ProxyHandler({})).open(url, timeout=_PATIENCE).close()
     except URLError as e:
