@@ -58,7 +58,7 @@ class IngestionPlane:
     @cached_property
     def runner(self) -> JobRunner:
         """Runs jobs over the stores and sources of the settings."""
-        settings = self._settings
+        settings = _share_of(self._settings)
         embedder = build_embedder(settings)
         index = build_writing_index(settings, embedder)
         self._open.callback(index.close)
@@ -123,6 +123,18 @@ def run_beat(settings: Settings) -> None:
             return super().tick(*given, **more)
 
     app.Beat(scheduler_cls=InMemory, pidfile=None, quiet=True).run()
+
+
+def _share_of(settings: Settings) -> Settings:
+    """What one process may ask of Graph, so that all that may ask at once stay below its limits together."""
+    graph = settings.graph
+    if graph is None:
+        return settings
+    share = {
+        name: getattr(graph, name) / settings.source_concurrency
+        for name in ("team_requests_per_second", "message_requests_per_second")
+    }
+    return settings.model_copy(update={"graph": graph.model_copy(update=share)})
 
 
 def _app(settings: Settings) -> Celery:

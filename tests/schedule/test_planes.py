@@ -13,6 +13,7 @@ from context_engine import heartbeats
 from context_engine.health import main as health
 from context_engine.planes import API, BEAT, WEBHOOKS, WORKER, Plane, check
 from context_engine.wiring import build_connectors, known_readers
+from context_engine.workers import _share_of
 from core.errors import ConfigError
 from core.settings import Settings, load_settings
 from tests.command_line.test_commands import environment
@@ -91,6 +92,15 @@ def test_processes_that_know_sources_by_name_know_the_readers_that_connectors_ha
     made = settings(ENOUGH["worker"])
     found = {c.name: tuple(r.name for r in c.readers()) for c in build_connectors(made)}
     assert known_readers(settings(ENOUGH["beat"])) == found
+
+
+def test_workers_share_what_graph_allows_the_application() -> None:
+    made = settings(ENOUGH["worker"] | {"source_concurrency": "3"})
+    share = _share_of(made).graph
+    assert made.graph is not None
+    assert share is not None
+    assert share.team_requests_per_second * 3 == pytest.approx(made.graph.team_requests_per_second)
+    assert share.message_requests_per_second * 3 == pytest.approx(made.graph.message_requests_per_second)
 
 
 def test_nothing_that_does_not_survive_a_fork_is_loaded_before_one(tmp_path: Path) -> None:
