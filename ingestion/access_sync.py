@@ -102,7 +102,9 @@ class AccessSync:
         if snapshot.complete and not snapshot.memberships_only:
             self._scopes.touch(snapshot.source, at)
         if snapshot.complete or (reader == PLACES and not snapshot.notes):
-            return self._writer.end(run, connector.name, reader, "complete", tally, None)
+            # What was read to its end may be odd all the same: a team of the settings that is not there, say.
+            told = "; ".join(snapshot.notes) or None
+            return self._writer.end(run, connector.name, reader, "complete", tally, told)
         reason = "; ".join(snapshot.notes) or "partial"
         return self._writer.end(run, connector.name, reader, "partial", tally, reason)
 

@@ -41,7 +41,7 @@ class AccountFeed:
 
     def __init__(self, client: GraphClient, kind: AccountKind, tenant: str) -> None:
         self.found: dict[str, DirectoryPerson] = {}
-        self.gone: dict[str, DirectoryPerson] = {}
+        self.gone: frozenset[str] = frozenset()
         self.unknown: Counter[str] = Counter()
         self._client, self._kind, self._tenant = client, kind, tenant
         self._link: str | None = None
@@ -66,10 +66,9 @@ class AccountFeed:
         if removed & changed.keys() or len(changed) > _FEW:
             return self._begin()  # in a round nobody promises an order: which of the two holds is not told
         people = {key: self._person(key, row) for key, row in changed.items()}
-        back = people.keys() & self.gone.keys()
-        self.gone |= {key: self.found[key] for key in removed & self.found.keys()}
+        back = people.keys() & self.gone
         self.found = {k: v for k, v in (self.found | people).items() if k not in removed}
-        self.gone = {k: v for k, v in self.gone.items() if k not in self.found}
+        self.gone = (self.gone | removed) - self.found.keys()
         self.unknown += unknown
         self._link = link
         return bool(back)
@@ -85,8 +84,8 @@ class AccountFeed:
         rows = self._client.rows(f"{kind.path}?$select={kind.fields}{expand}&$top=999")
         unknown: Counter[str] = Counter()
         found = {str(r["id"]).lower(): kind.make(r, self._tenant) for r in identified(rows, kind.word, unknown)}
-        back = found.keys() & self.gone.keys()
-        self.gone = {k: v for k, v in (self.gone | self.found).items() if k not in found}
+        back = found.keys() & self.gone
+        self.gone = (self.gone | self.found.keys()) - found.keys()
         self.found, self.unknown, self._link = found, unknown, link
         return bool(back)
 

@@ -68,12 +68,14 @@ class TeamsConnector:
         listing = self._known.renew()
         every = [*listing.channels.values(), *listing.hidden.values()]
         rosters = read_rosters(self._client, self._tenant, every, public_teams_open=self._settings.public_teams_open)
+        complete = directory.complete and not listing.broken and rosters.complete
         return AccessSnapshot(
             source=NAME,
             people=tuple(directory.people),
             containers=(*directory.containers, *rosters.containers),
             scopes=tuple(rosters.scopes),
-            complete=directory.complete and not listing.broken and rosters.complete,
+            complete=complete,
+            whole=None if complete else directory.whole,
             unknown_principals=directory.unknown + listing.unknown + rosters.unknown,
             notes=(*directory.notes, *listing.notes, *rosters.notes),
         )
@@ -103,15 +105,17 @@ class TeamsConnector:
         rosters = self._places.read(sorted(wanted - {directory_place}))
         if rosters is None:
             return None
-        directory = self._directory.read(with_gone=True) if directory_place in wanted else Directory()
+        directory = self._directory.read() if directory_place in wanted else None
+        told = directory or Directory()
         return AccessSnapshot(
             source=NAME,
-            people=tuple(directory.people),
-            containers=(*directory.containers, *rosters.containers),
+            people=tuple(told.people),
+            containers=(*told.containers, *rosters.containers),
             scopes=tuple(rosters.scopes),
             complete=False,
-            unknown_principals=rosters.unknown + directory.unknown,
-            notes=(*directory.notes, *rosters.notes),
+            whole=directory.whole if directory else None,
+            unknown_principals=rosters.unknown + told.unknown,
+            notes=(*told.notes, *rosters.notes),
         )
 
     def readers(self) -> tuple[Reader, ...]:

@@ -10,12 +10,14 @@ from typing import Any, Final
 
 from core import principals
 from core.principals import Principal
+from graph.directory_snapshot import PEOPLE
 from ingestion.connector import Container, DirectoryPerson, PersonKind
 
 Json = Mapping[str, Any]
 
 USER_FIELDS: Final = "id,displayName,userPrincipalName,accountEnabled,userType,jobTitle,department"
 SERVICE_FIELDS: Final = "id,displayName,accountEnabled"
+_LISTED: Final = frozenset({PEOPLE, "group", "everyone", "anyone"})
 # Members that are no accounts and hold none: they never ask anything.
 _THINGS: Final = frozenset({"device", "orgContact"})
 
@@ -29,6 +31,11 @@ class Directory:
     unknown: Counter[str] = field(default_factory=Counter)
     complete: bool = True
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def whole(self) -> frozenset[str] | None:
+        """What was listed to its end, whatever becomes of the rest of a snapshot."""
+        return _LISTED if self.complete else None
 
 
 @dataclass

@@ -13,11 +13,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from core import principals
 from core.clock import Clock
 from core.errors import SourceError, SourceNotFoundError
 from core.principals import Principal
-from ingestion.connector import Container, DirectoryPerson
+from ingestion.connector import DirectoryPerson
 from ingestion.teams.account_feed import SERVICES, USERS, AccountFeed
 from ingestion.teams.client import GraphClient
 from ingestion.teams.directory import Directory, audiences, container_of
@@ -42,12 +41,9 @@ class DirectoryFeed:
         # Somebody is back from the deleted accounts, and no group says that they are in it again.
         self._somebody_back = False
 
-    def read(self, *, with_gone: bool = False) -> Directory:
-        """Bring everything up to date and return it. `with_gone`: accounts and groups that are gone are in it too, as
-        disabled and empty ones, for a snapshot that prunes nothing.
-
-        Raises SourceError where the list of accounts or of groups breaks off; what is known stays as it was.
-        """
+    def read(self) -> Directory:
+        """Bring everything up to date and return it. Raises SourceError where the list of accounts or of groups breaks
+        off; what is known stays as it was."""
         with self._lock:
             now = self._clock.now()
             whole = self._whole_at is None or now - self._whole_at >= self._whole_every
@@ -61,7 +57,7 @@ class DirectoryFeed:
             self._somebody_back = False
             if whole:
                 self._whole_at = now
-            return self._directory(notes, with_gone=with_gone)
+            return self._directory(notes)
 
     def names(self) -> Mapping[Principal, str]:
         """The names of people, renewed after some minutes where they can be. Raises SourceError where none were ever
@@ -81,9 +77,9 @@ class DirectoryFeed:
         self._somebody_back |= self._users.refresh(whole=whole)
         self._named_at = now
 
-    def _directory(self, notes: list[str], *, with_gone: bool) -> Directory:
+    def _directory(self, notes: list[str]) -> Directory:
         users, services, groups = self._users, self._services, self._groups
-        gone = frozenset((*users.gone, *services.gone, *groups.gone))
+        gone = users.gone | services.gone | groups.gone
         unknown: Counter[str] = Counter()
         people = [self._with_known_manager(person) for person in users.found.values()]
         people += services.found.values()
@@ -91,12 +87,6 @@ class DirectoryFeed:
             container_of(key, group, self._tenant, gone, unknown) for key, group in sorted(groups.found.items())
         ]
         containers += audiences(self._tenant, people)
-        if with_gone:
-            people += [replace(p, enabled=False) for p in (users.gone | services.gone).values()]
-            containers += [
-                Container(principal=principals.group(self._tenant, key), name=g.name, kind="group", members=frozenset())
-                for key, g in groups.gone.items()
-            ]
         return Directory(
             people=people,
             containers=containers,

@@ -27,7 +27,7 @@ class GroupFeed:
 
     def __init__(self, client: GraphClient) -> None:
         self.found: dict[str, Group] = {}
-        self.gone: dict[str, Group] = {}
+        self.gone: frozenset[str] = frozenset()
         self.unknown: Counter[str] = Counter()
         self.complete = True
         self.notes: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ class GroupFeed:
         self.complete = all(group.members is not None for group in groups.values())
 
     def _replace(self, groups: dict[str, Group]) -> None:
-        self.gone = {k: v for k, v in (self.gone | self.found).items() if k not in groups}
+        self.gone = (self.gone | self.found.keys()) - groups.keys()
         self.found = groups
 
 

@@ -45,6 +45,28 @@ def test_each_person_finds_what_the_channels_lists_let_them(serve: Serve, engine
     assert stores.search(live.principal("iris"), "seal") == []
 
 
+def test_a_team_that_is_not_there_is_told_of_a_run_that_is_complete(serve: Serve, engine: MakeEngine) -> None:
+    live, stores = serve(_teams(), teams=("Nowhere",)), engine()
+    report = stores.synchronizer.sync_access(live.connector)
+    assert report.state == "complete"
+    assert report.reason == "there is no team Nowhere; no team that may be read has a channel"
+    assert report.counts["unknown_principal_kind:no channel to read"] == 1
+    assert stores.sync(live.connector)["teams"].counts["skipped:there is no channel to read"] == 1
+
+
+def test_accounts_and_groups_alone_take_nothing_from_rosters_and_are_obeyed_at_once(
+    serve: Serve, engine: MakeEngine
+) -> None:
+    live, stores = serve(_teams(), events=[event("gone", delete={"item": "person:teo"})]), engine()
+    stores.sync(live.connector)
+    before = stores.texts(live.principal("iris"))
+    live.server.apply("gone")
+    report = stores.synchronizer.sync_memberships(live.connector)
+    assert (report.state, report.reason) == ("complete", None)
+    assert stores.texts(live.principal("iris")) == before
+    assert stores.directory.account(live.principal("teo")) is None
+
+
 def test_somebody_who_leaves_a_channel_finds_nothing_of_it_after_the_next_pass_over_permissions(
     serve: Serve, engine: MakeEngine
 ) -> None:
