@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fixtures.sandbox.state_events import apply_event
 from fixtures.sandbox.world import build_world
-from fixtures.sandbox.world_models import World
-from tests.ingestion.teams.support import TENANT, Data
+from fixtures.sandbox.world_models import Event, World
+from tests.ingestion.teams.support import TENANT, Data, Live
 
 AT = "2031-01-10T09:00:00Z"
 
@@ -48,3 +49,10 @@ def two_teams() -> Data:
 def event(name: str, after: str = "1m", **change: Any) -> Data:
     """Something that happens after the world's present."""
     return {"id": name, "after": after, **change}
+
+
+def happen(live: Live, **change: Any) -> None:
+    """Something happens now, whatever else was to happen."""
+    state = live.server.state
+    with state.lock:
+        apply_event(state, Event.model_validate(event(f"now{len(state.journal)}", "0m", **change)))

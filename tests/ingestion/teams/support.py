@@ -119,6 +119,15 @@ class Live:
         """A person's principal."""
         return user(self.server.state.tenant_id, self.server.state.oid(person))
 
+    def afresh(self) -> Live:
+        """The world as it was at first, without faults, and a connector that knows nothing of it yet."""
+        self.server.state.reset()
+        self.server.faults.clear()
+        self.transport.rewrite = as_is
+        self.waits.clear()
+        self.connector = self.again()
+        return self
+
     def again(self) -> TeamsConnector:
         """A connector as a new process would make it."""
         return TeamsConnector(self.settings, labels=tuple(self.server.state.world.labels), client=self.client)

@@ -45,11 +45,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 @pytest.fixture
 def port(sandbox: Live) -> Live:
     """The world as it was at first, with a connector that may read Nord and Ost and knows nothing yet."""
-    sandbox.server.state.reset()
-    sandbox.server.faults.clear()
-    sandbox.transport.rewrite = lambda path, data: None
-    sandbox.connector = TeamsConnector(sandbox.settings, client=sandbox.client)
-    return sandbox
+    return sandbox.afresh()
 
 
 def _tug(port: Live) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -11,10 +12,10 @@ from core.access import NOBODY
 from core.clock import FixedClock
 from ingestion.connector import AccessSnapshot
 from ingestion.teams.connector import TeamsConnector
-from tests.ingestion.teams.conftest import Serve
-from tests.ingestion.teams.small import event, said
+from tests.ingestion.teams.small import happen, said, small_world
 from tests.ingestion.teams.stores import START
 from tests.ingestion.teams.support import FOREIGN, TENANT, Data, Kept, Live
+from tests.ingestion.teams.support import live as served
 
 DIRECTORY = uris.directory(TENANT)
 
@@ -38,6 +39,19 @@ def _teams() -> Data:
     }
 
 
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    world = small_world(_teams(), groups={"tug": {"name": "Tug", "members": ["mina"]}})
+    with served(world, tmp_path_factory.mktemp("places")) as running:
+        yield running
+
+
+@pytest.fixture
+def live(sandbox: Live) -> Live:
+    """The world as it was at first, and a process that knows nothing of it."""
+    return sandbox.afresh()
+
+
 def _channel(live: Live, team: str, channel: str) -> str:
     return uris.channel(TENANT, live.channel_id(team, channel))
 
@@ -54,10 +68,9 @@ def _read(live: Live, *places: str) -> tuple[AccessSnapshot, list[str]]:
     return snapshot, [path.removeprefix("GET /graph/v1.0") for path in live.server.faults.seen]
 
 
-def test_a_channel_is_one_request_and_says_nothing_of_the_others(serve: Serve) -> None:
-    live = serve(_teams(), events=[event("off", remove_member={"channel": "Nord/Customs", "who": "teo"})])
+def test_a_channel_is_one_request_and_says_nothing_of_the_others(live: Live) -> None:
     live.connector.access()
-    live.server.apply("off")
+    happen(live, remove_member={"channel": "Nord/Customs", "who": "teo"})
     snapshot, asked = _read(live, _channel(live, "Nord", "Customs"))
     assert len(asked) == 1
     assert asked[0].endswith("/allMembers")
@@ -67,8 +80,7 @@ def test_a_channel_is_one_request_and_says_nothing_of_the_others(serve: Serve) -
     assert (snapshot.people, snapshot.notes) == ((), ())
 
 
-def test_a_process_that_knows_no_channel_yet_lists_them_and_no_rosters_but_the_one(serve: Serve) -> None:
-    live = serve(_teams())
+def test_a_process_that_knows_no_channel_yet_lists_them_and_no_rosters_but_the_one(live: Live) -> None:
     snapshot, asked = _read(live, _channel(live, "Sud", "Tug"))
     assert [s.name for s in snapshot.scopes] == ["Sud/Tug"]
     (roster,) = snapshot.containers
@@ -78,8 +90,7 @@ def test_a_process_that_knows_no_channel_yet_lists_them_and_no_rosters_but_the_o
     assert live.again().access_of([uris.channel(TENANT, "19:gone@thread.tacv2")]) is None
 
 
-def test_a_channel_that_came_meanwhile_is_found_and_one_of_nobodys_is_passed_over(serve: Serve) -> None:
-    live = serve(_teams())
+def test_a_channel_that_came_meanwhile_is_found_and_one_of_nobodys_is_passed_over(live: Live) -> None:
     hidden = live.channel_id("Nord", "Customs")
     live.transport.rewrite = lambda path, data: (
         {**data, "value": [r for r in data["value"] if r["id"] != hidden]} if path.endswith("/channels") else None
@@ -92,13 +103,12 @@ def test_a_channel_that_came_meanwhile_is_found_and_one_of_nobodys_is_passed_ove
     assert [c.members for c in snapshot.containers] == [{live.principal("teo")}]
 
 
-def test_a_team_is_all_its_channels_and_those_that_are_shared_into_it(serve: Serve) -> None:
-    live = serve(_teams(), events=[event("gone", delete={"item": "channel:Nord/Customs"})])
+def test_a_team_is_all_its_channels_and_those_that_are_shared_into_it(live: Live) -> None:
     live.connector.access()
     snapshot, asked = _read(live, _team(live, "Nord"))
     assert {s.name for s in snapshot.scopes} == {"Nord/General", "Nord/Customs", "Sud/Tug"}
     assert not any("/users" in path for path in asked)
-    live.server.apply("gone")
+    happen(live, delete={"item": "channel:Nord/Customs"})
     snapshot, _ = _read(live, _team(live, "Nord"))
     rules = {s.name: s.acl for s in snapshot.scopes}
     assert rules["Nord/Customs"] == NOBODY
@@ -109,21 +119,18 @@ def test_a_team_is_all_its_channels_and_those_that_are_shared_into_it(serve: Ser
     assert kept.texts() == ["Berth 7"]
 
 
-def test_the_channels_of_a_team_that_is_gone_are_nobodys(serve: Serve) -> None:
-    live = serve(_teams(), events=[event("gone", delete={"item": "team:Nord"})])
+def test_the_channels_of_a_team_that_is_gone_are_nobodys(live: Live) -> None:
     live.connector.access()
-    live.server.apply("gone")
+    happen(live, delete={"item": "team:Nord"})
     snapshot, _ = _read(live, _team(live, "Nord"))
     assert {s.name: s.acl for s in snapshot.scopes} == dict.fromkeys(("Nord/General", "Nord/Customs"), NOBODY)
     assert live.again().access_of([_team(live, "Nord")]) is None
 
 
-def test_the_directory_alone_is_memberships_and_beside_a_channel_it_tells_who_is_gone(serve: Serve) -> None:
-    groups = {"tug": {"name": "Tug", "members": ["mina"]}}
-    events = [event("gone", delete={"item": "person:mina"}), event("too", "2m", delete={"item": "group:tug"})]
-    live = serve(_teams(), groups=groups, events=events)
+def test_the_directory_alone_is_memberships_and_beside_a_channel_it_tells_who_is_gone(live: Live) -> None:
     live.connector.access()
-    live.server.apply("too")
+    happen(live, delete={"item": "person:mina"})
+    happen(live, delete={"item": "group:tug"})
     snapshot, _ = _read(live, DIRECTORY, _channel(live, "Nord", "Customs"))
     assert not snapshot.complete
     # Who is not listed is gone; of channels that are not, nothing is said.
@@ -147,14 +154,12 @@ def test_the_directory_alone_is_memberships_and_beside_a_channel_it_tells_who_is
         "",
     ],
 )
-def test_what_is_no_place_of_this_tenant_has_the_whole_read(serve: Serve, place: str) -> None:
-    live = serve(_teams())
+def test_what_is_no_place_of_this_tenant_has_the_whole_read(live: Live, place: str) -> None:
     live.connector.access()
     assert live.connector.access_of([DIRECTORY, place]) is None
 
 
-def test_a_roster_that_cannot_be_read_is_told_and_one_that_may_be_gone_is_for_the_whole_to_say(serve: Serve) -> None:
-    live = serve(_teams())
+def test_a_roster_that_cannot_be_read_is_told_and_one_that_may_be_gone_is_for_the_whole_to_say(live: Live) -> None:
     live.connector.access()
     live.server.faults.fail(".*/allMembers", status=503, times=None)
     snapshot, _ = _read(live, _channel(live, "Nord", "Customs"))
@@ -166,9 +171,8 @@ def test_a_roster_that_cannot_be_read_is_told_and_one_that_may_be_gone_is_for_th
 
 
 def test_a_reader_in_a_process_without_an_access_pass_lists_channels_itself_and_again_when_that_is_old(
-    serve: Serve,
+    live: Live,
 ) -> None:
-    live = serve(_teams(), events=[event("gone", delete={"item": "channel:Nord/Customs"})])
     clock = FixedClock(START)
     connector = TeamsConnector(live.settings, client=live.client, clock=clock)
     kept = Kept()
@@ -177,7 +181,7 @@ def test_a_reader_in_a_process_without_an_access_pass_lists_channels_itself_and_
     kept.read(reader)
     assert kept.texts() == ["Berth 7", "Seal"]
     assert not any("/allMembers" in path or "/users" in path for path in live.server.faults.seen)
-    live.server.apply("gone")
+    happen(live, delete={"item": "channel:Nord/Customs"})
     live.server.faults.seen.clear()
     assert live.thread("Nord", "Customs", "m1") in set(kept.items)
     assert live.thread("Nord", "General", "m1") in set(reader.present() or ())
