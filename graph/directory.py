@@ -23,6 +23,7 @@ from graph.directory_snapshot import DIRECTORIES as DIRECTORIES
 from graph.directory_snapshot import PEOPLE as PEOPLE
 from graph.directory_snapshot import note_sync, write_snapshot
 from graph.epoch import move_epoch
+from graph.leases import still_held
 
 ROSTER_LIMIT: Final = 25
 
@@ -66,7 +67,8 @@ class DirectoryStore:
         Otherwise nothing is removed but members that a listed container no longer has. With `kinds`, containers are
         gone only where their kind is one of these, which were read to their end in any case; so are people where
         PEOPLE is. A container's members None: it keeps those it had. A snapshot that the record is known to hold
-        already is not compared with it again.
+        already is not compared with it again. One of containers alone, of which none was read to its end, makes what
+        is known of the source no younger.
         """
         persons = list({x.principal: x for x in people}.values())
         boxes = list({x.principal: x for x in containers}.values())
@@ -75,13 +77,16 @@ class DirectoryStore:
         def work(connection: Connection[DictRow]) -> bool:
             # One snapshot at a time: two would deadlock on shared rows, or one undo half of the other.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [_APPLY_LOCK])
+            still_held(connection)
             changed = False
             if not would_change_nothing(connection, "directory", snapshot_source, digest):
                 changed = write_snapshot(
                     connection, snapshot_source, persons, boxes, complete=complete, at=at, kinds=kinds
                 )
                 note_applied(connection, "directory", snapshot_source, digest)
-            changed |= note_sync(connection, snapshot_source, complete, at)
+            # The readers of one place say nothing of accounts and groups.
+            listed = complete or bool(persons) or bool(kinds)
+            changed |= note_sync(connection, snapshot_source, complete, at, listed=listed)
             if changed:
                 move_epoch(connection)
             return changed

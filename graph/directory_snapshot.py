@@ -171,16 +171,20 @@ def _apply_audiences(connection: Connection[DictRow], source: str) -> bool:
     return changed
 
 
-def note_sync(connection: Connection[DictRow], source: str, complete: bool, at: datetime) -> bool:
-    """Record the pass; True where it is the first that came to its end (closures may be answered from now on)."""
+def note_sync(connection: Connection[DictRow], source: str, complete: bool, at: datetime, *, listed: bool) -> bool:
+    """Record the pass; True where it is the first that came to its end (closures may be answered from now on).
+
+    `listed`: it read accounts or groups, so what is known of them is as young as the pass.
+    """
     old = connection.execute("SELECT completed_at FROM directory_syncs WHERE source = %s", [source]).fetchone()
     connection.execute(
         """
-        INSERT INTO directory_syncs (source, seen_at, completed_at) VALUES (%s, %s, %s)
-        ON CONFLICT (source) DO UPDATE SET seen_at = excluded.seen_at,
+        INSERT INTO directory_syncs (source, seen_at, completed_at) VALUES (%(source)s, %(at)s, %(completed)s)
+        ON CONFLICT (source) DO UPDATE SET
+            seen_at = CASE WHEN %(listed)s THEN excluded.seen_at ELSE directory_syncs.seen_at END,
             completed_at = coalesce(excluded.completed_at, directory_syncs.completed_at)
         """,
-        [source, at, at if complete else None],
+        {"source": source, "at": at, "completed": at if complete else None, "listed": listed},
     )
     return complete and (old is None or old["completed_at"] is None)
 

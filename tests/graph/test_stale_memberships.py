@@ -58,6 +58,18 @@ def test_while_the_directory_can_t_be_read_other_sources_shut_too_once_the_promi
     assert reads(ingest_db, scopes, IRIS)
 
 
+def test_reading_the_readers_of_one_place_makes_no_directory_any_younger(ingest_db: Database) -> None:
+    """What deliveries name is read by itself, and says nothing of accounts and groups, however often it comes."""
+    directory, clock = DirectoryStore(ingest_db), FixedClock(NOW)
+    directory.apply("teams", [member("iris")], [box("crew", IRIS)], complete=True, at=NOW)
+    scopes = open_scope(ingest_db, allow(group("crew")), clock)
+    clock.move_to(clock.now() + STALE)
+    scopes.touch("azure_devops", clock.now())
+    roster = Container(principal=parse("channel:19:x@thread.tacv2"), name="x", kind="channel", members=frozenset())
+    directory.apply("teams", [], [roster], complete=False, at=clock.now())
+    assert not reads(ingest_db, scopes, IRIS)
+
+
 def test_one_group_that_can_t_be_read_lets_nobody_in_through_it_after_that_time(ingest_db: Database) -> None:
     directory, clock = DirectoryStore(ingest_db), FixedClock(NOW)
     people = [member("iris"), member("teo")]
