@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -51,6 +52,18 @@ def test_c115_a_scheduler_that_is_a_little_early_loses_no_period_and_wins_none(p
     assert plan.state(CONTENT) == "done"
     plan.after(5)
     assert plan.state(CONTENT) == "not_due"
+
+
+def test_c115_whoever_gets_the_lease_after_another_run_of_the_period_has_ended_runs_nothing(plan: Scheduled) -> None:
+    """Two schedulers saw that the job is due before either had its lease: the second finds it done."""
+    every, slack = timedelta(seconds=60), timedelta(seconds=6)
+    assert plan.jobs.standing(PERMISSIONS.name, slack=slack).due
+    first = plan.jobs.claim(PERMISSIONS.name, every=every, slack=slack)
+    assert first is not None
+    plan.jobs.succeed(first)
+    assert plan.jobs.claim(PERMISSIONS.name, every=every, slack=slack) is None
+    plan.after(60)
+    assert plan.jobs.claim(PERMISSIONS.name, every=every, slack=slack) is not None
 
 
 def test_c115_a_start_over_a_run_that_goes_on_is_skipped_and_counted_but_not_queued(plan: Scheduled) -> None:
@@ -126,7 +139,8 @@ def test_a_job_that_lost_its_lease_stops_at_the_next_batch_and_writes_nothing_ov
     def lose() -> None:
         plan.hints.while_reading = lambda: None
         plan.after(31)
-        heir.append(second.run(CONTENT))
+        with ThreadPoolExecutor(1) as another:
+            heir.append(another.submit(second.run, CONTENT).result())
         plan.hints.due = {"wikis"}
 
     plan.hints.due, plan.hints.while_reading = {"wikis"}, lose

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import socket
 import threading
 import time
@@ -25,6 +27,8 @@ from graph.db import Database
 from graph.inbox import Inbox
 from graph.subscriptions import Subscription, SubscriptionStore
 from ingestion.webhooks.app import MOST_HELD, Receiver, create_receiver
+from ingestion.webhooks.basic_auth import is_allowed
+from ingestion.webhooks.client_state import client_state, proves
 from ingestion.webhooks.limits import DEEPEST
 from ingestion.webhooks.outcomes import Outcome
 from tests.support.postgres import FreshDatabase, PostgresServer
@@ -162,6 +166,15 @@ def test_a_replay_is_counted_and_has_no_effect(side: Side) -> None:
 def test_doubles_must_be_remembered_longer_than_a_delivery_may_be_old(side: Side) -> None:
     with pytest.raises(ConfigError, match=r"webhooks\.keep"):
         side.made(max_age=600, keep=600)
+
+
+def test_secrets_are_compared_in_the_same_time_for_right_and_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[object] = []
+    monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append(b) or a == b)
+    for given in (b"context-engine:x", f"{USER}:{PASSWORD}".encode()):
+        is_allowed("Basic " + base64.b64encode(given).decode(), USER, PASSWORD)
+    proves(KEY, "x", ["/users"])
+    assert compared == [f"{USER}:{PASSWORD}".encode()] * 2 + [client_state(KEY, "/users").encode()]
 
 
 @pytest.mark.parametrize(
