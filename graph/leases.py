@@ -1,6 +1,8 @@
 """Leases: who may do a thing for a while. A holder that dies loses it when its time is over.
 
-A lease is one row. `token` grows with each holder, so one that was taken over can be told from the one before.
+A lease is one row. `token` grows with each holder, so one that was taken over can be told from the one before. A
+process that was suspended learns of that too late to stop by itself, so what it writes is checked where it is written:
+see `still_held`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
+from psycopg import Connection
+from psycopg.rows import DictRow
+
 from core.clock import Clock
 from core.errors import LeaseLostError, StoreUnavailableError
 from graph.db import Database
@@ -21,6 +26,7 @@ log = logging.getLogger(__name__)
 
 # A holder has this many tries to renew before its lease lapses.
 _TRIES: Final = 3
+_OF_THREAD: Final = threading.local()
 
 
 class LeaseStore:
@@ -83,6 +89,13 @@ class LeaseStore:
                 [name, token],
             )
 
+    def _holds(self, connection: Connection[DictRow], name: str, token: int) -> bool:
+        row = connection.execute(
+            "SELECT 1 FROM leases WHERE name = %s AND token = %s AND until > coalesce(%s, clock_timestamp())",
+            [name, token, self._now()],
+        ).fetchone()
+        return row is not None
+
     def _now(self) -> datetime | None:
         return self._clock.now() if self._clock is not None else None
 
@@ -118,6 +131,11 @@ class Lease:
         if self._lost or lapsed or time.monotonic() - self._asked >= self.ttl.total_seconds():
             self.renew()
 
+    def still_held(self, connection: Connection[DictRow]) -> None:
+        """Return where it is held at this moment of an open transaction. Raises LeaseLostError."""
+        if self._lost or not self._store._holds(connection, self.name, self.token):
+            raise self._loss()
+
     def release(self) -> None:
         """Let the next one have it at once. One that was lost is nobody's to release. Raises StoreUnavailableError."""
         if not self._lost:
@@ -128,9 +146,20 @@ class Lease:
         return LeaseLostError("the lease is no longer held by this process", where=self.name)
 
 
+def still_held(connection: Connection[DictRow]) -> None:
+    """Return where every lease that this thread keeps (`kept`) is its own at this moment. Raises LeaseLostError.
+
+    To be called in the transaction that writes, once it holds the lock under which such writes follow each other: who
+    takes a lease over later then reads later, and writes after it.
+    """
+    for lease in getattr(_OF_THREAD, "leases", ()):
+        lease.still_held(connection)
+
+
 @contextmanager
 def kept(*leases: Lease) -> Iterator[None]:
-    """Renew leases in the background while the block runs, and release them after it.
+    """Renew leases in the background while the block runs, and release them after it. What this thread writes inside
+    of it to rules, memberships and items is written only as long as they are held.
 
     A store that does not answer is asked again; one that does not answer for a whole lease ends it, which
     `Lease.check` then tells. A release that fails is logged: the lease lapses by itself.
@@ -150,9 +179,12 @@ def kept(*leases: Lease) -> Iterator[None]:
 
     keeper = threading.Thread(target=renew, name="leases", daemon=True)
     keeper.start()
+    before = getattr(_OF_THREAD, "leases", ())
+    _OF_THREAD.leases = (*before, *leases)
     try:
         yield
     finally:
+        _OF_THREAD.leases = before
         done.set()
         keeper.join()
         for lease in leases:

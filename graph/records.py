@@ -20,6 +20,7 @@ from core.items import Chunk, Item, Source
 from graph import codec
 from graph.db import Database, clean
 from graph.epoch import move_epoch
+from graph.leases import still_held
 from graph.reading import ItemRow as ItemRow
 from graph.versions import is_number, order
 from graph.withholding import Withholding
@@ -61,11 +62,15 @@ class ItemStore(Withholding):
         return self.upsert_all([(item, chunks)], at=at)[0]
 
     def upsert_all(self, items: Sequence[tuple[Item, Chunks]], *, at: datetime) -> list[Upsert]:
-        """`upsert` of several items, no two of one address, in one transaction: all of it is written, or nothing."""
+        """`upsert` of several items, no two of one address, in one transaction: all of it is written, or nothing.
+
+        Raises LeaseLostError where the lease was lost under which they were read.
+        """
 
         def work(connection: Connection[DictRow]) -> list[Upsert]:
             names = [item.uri for item, _ in items]
             lock_items(connection, names)
+            still_held(connection)
             rows = connection.execute(_KNOWN, [names]).fetchall()
             known = {row["uri"]: row for row in rows}
             return [_bring(connection, item, chunks, known.get(item.uri), at) for item, chunks in items]
@@ -98,6 +103,7 @@ class ItemStore(Withholding):
 
         def work(connection: Connection[DictRow]) -> int:
             lock_items(connection, names)
+            still_held(connection)
             values = {
                 "uris": names,
                 "at": at,

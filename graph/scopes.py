@@ -26,6 +26,7 @@ from graph.applied import note_applied, scopes_digest, would_change_nothing
 from graph.db import Database
 from graph.directory import unresolved_in
 from graph.epoch import move_epoch, read_epoch
+from graph.leases import still_held
 from graph.moment import Moment, moment_of
 from graph.scope_rows import ScopeChange as ScopeChange
 from graph.scope_rows import closed, names_of, scope_of, write_scope
@@ -61,13 +62,15 @@ class ScopeStore:
 
         `complete`: scopes of it that are not listed are nobody's from now on. Otherwise they stay as they are.
         Returns what became of every scope listed or closed, in order of id; nothing where the record is known to hold
-        just that, and was not compared. Raises InvariantError where another source has a scope of that id.
+        just that, and was not compared. Raises InvariantError where another source has a scope of that id, and
+        LeaseLostError where the lease was lost under which they were read.
         """
         digest = self._digest_of(scopes, complete)
         listed = {s.id: s for s in scopes}
 
         def work(connection: Connection[DictRow]) -> list[ScopeChange]:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [_APPLY_LOCK])
+            still_held(connection)
             if would_change_nothing(connection, "scopes", source, digest):
                 return []
             rows = connection.execute(

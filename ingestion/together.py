@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from core.errors import ContextEngineError, StoreUnavailableError
+from core.errors import ContextEngineError, LeaseLostError, StoreUnavailableError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -17,13 +17,14 @@ def together(
     """What `work` gives for each, and those for which it failed even alone, with the error.
 
     `work` answers in the order of what it is given, and can be repeated: it is called with one at a time after it
-    failed with many. A store that is down is nobody's fault: StoreUnavailableError ends it all.
+    failed with many. A store that is down, or a lease that was lost, is nobody's fault: StoreUnavailableError and
+    LeaseLostError end it all.
     """
     if not many:
         return [], []
     try:
         return list(zip(many, work(many), strict=True)), []
-    except StoreUnavailableError:
+    except (StoreUnavailableError, LeaseLostError):
         raise
     except ContextEngineError as e:
         if len(many) == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -37,7 +38,8 @@ def asleep(plan: Scheduled, meanwhile: Callable[[JobRunner], object]) -> Callabl
     def sleep() -> None:
         if heirs:
             plan.after(31)
-            meanwhile(heirs.pop())
+            with ThreadPoolExecutor(1) as another:
+                another.submit(meanwhile, heirs.pop()).result()
 
     return sleep
 
