@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -134,7 +134,7 @@ class AzureDevOpsParser:
 
     def _work_item(self, what: str, resource: _Resource) -> Hint:
         number = resource.work_item_id
-        if number is None and resource.url is not None and (found := _WORK_ITEM.search(urlsplit(resource.url).path)):
+        if number is None and resource.url is not None and (found := _WORK_ITEM.search(_parts(resource.url).path)):
             number = int(found.group(1))
         if number is None and what != "updated" and type(resource.id) is int and 0 < resource.id < 2**31:
             number = resource.id  # of an update this would be the update's own number
@@ -150,7 +150,7 @@ class AzureDevOpsParser:
         )
 
     def _pull_request(self, number: int | None, repository: _Repository | None, url: str | None) -> Hint:
-        path = urlsplit(url).path if url else ""
+        path = _parts(url).path if url else ""
         repo = repository.id if repository is not None else None
         if repo is None and (found := _REPO.search(path)):
             repo = found.group(1)
@@ -165,8 +165,8 @@ class AzureDevOpsParser:
 
 def names_organization(url: str, organization: str) -> bool:
     """Whether an address of Azure DevOps is within this organization: by the first part of its path, by the host's
-    name in the old form, or, on a server of one's own, by any part of its path."""
-    parts = urlsplit(url)
+    name in the old form, or, on a server of one's own, by any part of its path. Raises Refused for what is none."""
+    parts = _parts(url)
     host, wanted = (parts.hostname or "").lower(), organization.lower()
     path = [p.lower() for p in parts.path.split("/") if p]
     if host.endswith(".visualstudio.com"):
@@ -174,6 +174,14 @@ def names_organization(url: str, organization: str) -> bool:
     if host == "dev.azure.com":
         return path[:1] == [wanted]
     return wanted in path
+
+
+def _parts(url: str) -> SplitResult:
+    """An address in its parts. Raises Refused for what is none."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        raise Refused(Outcome.MALFORMED, "an address that is none") from None
 
 
 def _readers(push: _Resource) -> tuple[str, ...]:

@@ -163,3 +163,16 @@ def test_a_delivery_of_another_organization_is_refused_wherever_it_says_so() -> 
 
 
 SUBSCRIPTION_ID = "7a3f2c51-0000-4000-8000-0000000000ff"
+
+
+@pytest.mark.parametrize("url", ["http://[x", "https://dev.azure.com]/Fjordline", "http://\u2100/Fjordline"])
+@pytest.mark.parametrize("where", ["resource", "pull request", "container"])
+def test_an_address_that_is_none_is_no_error_of_ours(url: str, where: str) -> None:
+    """It would be told to come again, which puts the hook on probation."""
+    comment = "ms.vss-code.git-pullrequest-comment-event"
+    body = {
+        "resource": ado("workitem.updated", {"id": 8, "url": url}),
+        "pull request": ado(comment, {"pullRequest": {"pullRequestId": 3, "url": url}}),
+        "container": ado("workitem.created", work_item(1, 1)) | {"resourceContainers": {"account": {"baseUrl": url}}},
+    }[where]
+    assert refusal(body) == Outcome.MALFORMED

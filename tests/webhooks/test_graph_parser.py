@@ -208,3 +208,12 @@ def test_a_lifecycle_event_proves_itself_too() -> None:
     assert outcomes(lifecycle("missed", "/users")) == [Outcome.UNKNOWN]
     assert outcomes(lifecycle("exploded", "/users"), known=known) == [Outcome.UNKNOWN]
     assert outcomes(lifecycle("missed", "/users") | {"tenantId": USER}, known=known) == [Outcome.WRONG_TENANT]
+
+
+def test_whoever_has_proved_nothing_costs_the_record_one_question_a_request() -> None:
+    asked: list[object] = []
+    taken = parser()
+    taken._resources_of = lambda ids: asked.append(ids) or {}  # type: ignore[method-assign,assignment,func-returns-value]
+    found = taken.read(graph(*[lifecycle("missed", "/users", str(n)) for n in range(MOST_ITEMS)]), NOW)
+    assert {r.outcome for r in found.refused} == {Outcome.UNKNOWN}
+    assert len(asked) == 1
