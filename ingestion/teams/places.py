@@ -45,16 +45,21 @@ class Places:
         return self._rosters(channels, gone)
 
     def _channel(self, channel_id: str, before: Listing | None) -> tuple[Sequence[Channel], Sequence[Channel]] | None:
-        """A channel as it is known, or as it is listed now where it is not."""
-        channel = before.get(channel_id) if before is not None else None
-        if channel is not None:
-            return (channel,), ()
+        """A channel as it is known, where its roster alone says who may read it; otherwise as it is listed now."""
+        known = before.get(channel_id) if before is not None else None
+        if known is not None and not self._hangs_on_a_team(known):
+            return (known,), ()
         listing = self._known.renew()
         channel = listing.get(channel_id)
         if channel is not None:
             return (channel,), ()
-        # Of no team that may be read; but a process that knew nothing can't tell it from one that was there.
-        return None if before is None or listing.broken else ((), ())
+        if before is None or listing.broken or (known is not None and listing.refused):
+            return None  # nobody can tell it from one that is there, or was there
+        return (), (() if known is None else (known,))
+
+    def _hangs_on_a_team(self, channel: Channel) -> bool:
+        """Whether a team's visibility opens it, or another team lets it in: another process may know better by now."""
+        return bool(channel.into) or (self._public_teams_open and channel.kind == "standard")
 
     def _team(self, team_id: str, before: Listing | None) -> tuple[Sequence[Channel], Sequence[Channel]] | None:
         """A team's channels as they are listed now, and those that it no longer has."""

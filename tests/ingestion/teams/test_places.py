@@ -90,6 +90,32 @@ def test_a_process_that_knows_no_channel_yet_lists_them_and_no_rosters_but_the_o
     assert live.again().access_of([uris.channel(TENANT, "19:gone@thread.tacv2")]) is None
 
 
+def test_a_process_that_knows_a_team_as_public_opens_nothing_that_another_has_shut_meanwhile(live: Live) -> None:
+    def visibility(value: str) -> None:
+        live.transport.rewrite = lambda path, data: (
+            {**data, "value": [{**r, "visibility": value} for r in data["value"]]} if path.endswith("/groups") else None
+        )
+
+    everyone = principals.everyone(TENANT)
+    visibility("Public")
+    assert any(everyone in s.acl.allowed_principals() for s in live.connector.access().scopes)
+    visibility("Private")
+    snapshot, _ = _read(live, _channel(live, "Nord", "General"))
+    (scope,) = snapshot.scopes
+    assert scope.acl.allowed_principals() == {principals.channel(live.channel_id("Nord", "General"))}
+
+
+def test_a_channel_that_is_no_longer_shared_into_an_allowed_team_is_nobodys(live: Live) -> None:
+    settings = live.settings.model_copy(update={"teams": ("Nord",)})
+    connector = TeamsConnector(settings, client=live.client)
+    assert "Sud/Tug" in {s.name for s in connector.access().scopes}
+    live.transport.rewrite = lambda path, data: {**data, "value": []} if path.endswith("/incomingChannels") else None
+    snapshot = connector.access_of([_channel(live, "Sud", "Tug")])
+    assert snapshot is not None
+    assert {s.name: s.acl for s in snapshot.scopes} == {"Sud/Tug": NOBODY}
+    assert snapshot.containers == ()
+
+
 def test_a_channel_that_came_meanwhile_is_found_and_one_of_nobodys_is_passed_over(live: Live) -> None:
     hidden = live.channel_id("Nord", "Customs")
     live.transport.rewrite = lambda path, data: (
