@@ -91,7 +91,7 @@ def register(app: Celery, runner: Callable[[], JobRunner], dead: Callable[[], De
     def run_job(*given: Any, **more: Any) -> None:
         run_message(given, more, runner, dead)
 
-    app.task(name=RUN_JOB, typing=False, Request=HeldMessage)(run_job)
+    app.task(name=RUN_JOB, typing=False, shared=False, Request=HeldMessage)(run_job)
 
 
 class HeldMessage(Request):  # type: ignore[misc]

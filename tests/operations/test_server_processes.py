@@ -6,6 +6,7 @@ The tests share one organization and go on from each other; the last one compare
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -93,6 +94,12 @@ def test_no_process_tries_what_its_keys_forbid(stack: ServerStack) -> None:
     assert stack.running() == set(PROCESSES)
     assert stack.qdrant.refused == []
     assert "Traceback" not in stack.logs()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="this system does not tell what a process has loaded")
+def test_what_does_not_survive_a_fork_is_not_loaded_before_one(stack: ServerStack) -> None:
+    for name in ("worker-access", "worker-content"):
+        assert not [word for word in ("qdrant_edge", "libtorch") if word in stack.loads(name)]
 
 
 def test_a_change_in_teams_is_obeyed_because_the_receiver_was_told(stack: ServerStack) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from context_engine.wiring import build_connectors, known_readers
 from context_engine.workers import _share_of
 from core.errors import ConfigError
 from core.settings import Settings, load_settings
-from tests.command_line.test_commands import environment
 
 COMMON = {"redis_url": "redis://r", "sources": '["teams", "azure_devops"]', "qdrant_url": "http://q"}
 GRAPH = {"graph__tenant": "t", "graph__client_id": "c", "graph__client_secret": "s"}
@@ -101,17 +98,6 @@ def test_workers_share_what_graph_allows_the_application() -> None:
     assert share is not None
     assert share.team_requests_per_second * 3 == pytest.approx(made.graph.team_requests_per_second)
     assert share.message_requests_per_second * 3 == pytest.approx(made.graph.message_requests_per_second)
-
-
-def test_nothing_that_does_not_survive_a_fork_is_loaded_before_one(tmp_path: Path) -> None:
-    script = (
-        "import sys, context_engine.cli, context_engine.commands.processes; "
-        "print([m for m in ('torch', 'sentence_transformers', 'qdrant_edge', 'qdrant_client') if m in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), cwd=tmp_path, check=True
-    )
-    assert done.stdout.strip() == "[]"
 
 
 def test_health_is_a_fresh_heartbeat_or_an_answer(

@@ -127,6 +127,10 @@ class ServerStack:
         """The processes that have not ended."""
         return {name for name, process in self._running.items() if process.poll() is None}
 
+    def loads(self, name: str) -> str:
+        """The files that a process (not its children) has mapped."""
+        return Path(f"/proc/{self._running[name].pid}/maps").read_text()
+
     def environment(self, name: str) -> dict[str, str]:
         """The environment of a process: its plane's credentials, and no others."""
         world, sandbox = self.sandbox.state.world, self.sandbox
