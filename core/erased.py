@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from core.items import PersonRef
 from core.principals import Principal
+from core.text.stopwords import STOP_WORDS
 
 MARK: Final = "[erased]"
 # An escaped space is no part of a word.
@@ -23,6 +24,17 @@ _WORD: Final = re.compile(r"%20|[^\W_]+")
 # Characters that may stand between two words of a name: a space, a dot, a comma and a space, marks of emphasis.
 _LONGEST_GAP: Final = 3
 _FEWEST_LETTERS: Final = 2
+# Of a single word that nobody has named by hand: initials are abbreviations of something else, too.
+_FEWEST_OF_ONE_WORD: Final = 3
+# Names and logins that everybody writes and means something else by, beside the stop words.
+_EVERYDAY_WORDS: Final = """
+admin administrator april art august bill build chance chat chase christian code contact dash data dean demo dev
+drew earl faith finance frank gene grace grant guest help helpdesk hope hr hunter info jack joy june legal major
+manager mark marketing mason mat max may mike miles office ops page parker pat pearl penny pierce prince rich rob
+robin rose royal ruby sales sandy security service sky sue sunny support system team test tester trace user
+victor violet wade ward wiki
+"""
+_EVERYDAY: Final = frozenset(_EVERYDAY_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,7 +79,8 @@ def names_to_find(*, shown: Iterable[str], addresses: Iterable[str]) -> set[str]
     """What to look for of somebody who is shown under these names and has these addresses or logins.
 
     A single word counts only where it is no part of a longer name: a first name alone may be anybody's. So does what
-    stands before the `@` of an address.
+    stands before the `@` of an address. Nor does a word of every text (Will, it@…), or one of a letter or two: leaving
+    it out would spoil what everybody else wrote.
     """
     names = {n.strip() for n in shown}
     logins = {a.strip().rpartition("\\")[2] for a in addresses}
@@ -75,7 +88,12 @@ def names_to_find(*, shown: Iterable[str], addresses: Iterable[str]) -> set[str]
     longer = {n for n in names | {login.partition("@")[0] for login in logins} if len(_words(n)) > 1}
     parts = {word for n in longer for form in (n, _plain(n)) for word in _words(form)}
     whole = {login for login in logins if "@" in login}
-    return {n for n in single if _words(n)[0] not in parts} | longer | whole
+    telling = {n for n in single if _is_telling(_words(n)[0]) and _words(n)[0] not in parts}
+    return telling | longer | whole
+
+
+def _is_telling(word: str) -> bool:
+    return len(word) >= _FEWEST_OF_ONE_WORD and word not in STOP_WORDS | _EVERYDAY
 
 
 class ErasedPeople:

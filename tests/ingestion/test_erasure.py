@@ -43,6 +43,23 @@ def test_a_name_is_found_in_its_forms_and_a_first_or_last_name_alone_is_anybodys
     assert ERASED.masked(text) == left
 
 
+@pytest.mark.parametrize(
+    ("shown", "address"),
+    [
+        ("Will", "will@corp.example"),
+        ("Maya Smit", "may@corp.example"),
+        ("IT", "it@x.example"),
+        ("Jo S", "js@x.example"),
+    ],
+)
+def test_a_name_that_is_a_word_of_every_text_spoils_none(shown: str, address: str) -> None:
+    text = "It may be that this will do in JS."
+    called = names_to_find(shown=[shown], addresses=[address])
+    erased = ErasedPeople(KEY, subjects=["x"], names=name_digests(KEY, called))
+    assert erased.masked(text) == text
+    assert erased.masked(f"Write to {address}") == f"Write to {MARK}"
+
+
 def test_composed_and_decomposed_letters_are_the_same_and_accents_may_be_missing() -> None:
     josé = ErasedPeople(KEY, subjects=["x"], names=name_digests(KEY, ["José Núñez"]))
     for written in ("José Núñez", "Jose\u0301 Nu\u0301n\u0303ez", "Jose Nunez"):
