@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import ssl
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, Final
@@ -20,6 +21,7 @@ from kombu.transport.virtual import QoS
 
 from core.errors import ConfigError, InputError, StoreUnavailableError
 from graph.dead_letters import DeadLetters
+from ingestion.consumer import UnshakenConsumer
 from ingestion.schedule.jobs import Job, JobKind, Lane, Planned
 from ingestion.schedule.runner import JobRunner
 
@@ -77,11 +79,15 @@ def make_app(broker_url: str, *, time_limit: int, visibility_timeout: int | None
         task_publish_retry_policy={"max_retries": 3, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5},
         # A broker that can be reached must not be a way to shut workers down.
         worker_enable_remote_control=False,
+        worker_consumer=UnshakenConsumer,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         enable_utc=True,
         timezone="UTC",
     )
+    if broker_url.startswith("rediss:"):
+        # Celery's own default looks at no certificate.
+        app.conf.broker_use_ssl = {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": True}
     return app
 
 
