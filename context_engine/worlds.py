@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from core.clock import Clock
 from core.errors import ConfigError
 from core.settings import AzureDevOpsSettings, GraphSettings, IssuerSettings, Settings, load_settings
-from fixtures.sandbox.azure_devops.hook_events import event_types
+from fixtures.sandbox.azure_devops.hook_events import EVENT_TYPES
 from fixtures.sandbox.server import SandboxServer
 
 AUDIENCE = "api://context-engine"
@@ -140,15 +140,15 @@ def world_settings(sandbox: SandboxServer, data: Path, overrides: Mapping[str, A
     return load_settings(overrides={**base, **(overrides or {})})
 
 
-@contextmanager
-def send_deliveries(sandbox: SandboxServer, url: str, user: str, password: str) -> Iterator[None]:
-    """Let the sandbox send what the services would while the context is open; and its Azure DevOps, for every event
-    that it knows, to this address, as an administrator would set it up."""
+def subscribe_to_azure_devops(
+    sandbox: SandboxServer, url: str, user: str, password: str, *, details: str = "minimal"
+) -> None:
+    """Set up a service hook for every event that the sandbox's Azure DevOps knows, as an administrator would."""
     with httpx.Client(auth=("", SANDBOX_PAT), trust_env=False) as client:
-        for event in event_types("") if sandbox.state.world.azure_devops is not None else ():
+        for event in EVENT_TYPES if sandbox.state.world.azure_devops is not None else ():
             subscription = {
                 "publisherId": "tfs",
-                "eventType": event["id"],
+                "eventType": event,
                 "resourceVersion": "1.0",
                 "consumerId": "webHooks",
                 "consumerActionId": "httpRequest",
@@ -157,13 +157,19 @@ def send_deliveries(sandbox: SandboxServer, url: str, user: str, password: str) 
                     "url": url,
                     "basicAuthUsername": user,
                     "basicAuthPassword": password,
-                    "resourceDetailsToSend": "minimal",
+                    "resourceDetailsToSend": details,
                     "messagesToSend": "none",
                     "detailedMessagesToSend": "none",
                 },
             }
             address = f"{sandbox.ado_url}/_apis/hooks/subscriptions?api-version=7.1-preview.1"
             client.post(address, json=subscription).raise_for_status()
+
+
+@contextmanager
+def send_deliveries(sandbox: SandboxServer, url: str, user: str, password: str) -> Iterator[None]:
+    """Let the sandbox send what the services would while the context is open, its Azure DevOps to this address."""
+    subscribe_to_azure_devops(sandbox, url, user, password)
     sandbox.hooks.mode = "send"
     try:
         yield

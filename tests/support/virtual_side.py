@@ -8,19 +8,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
-
 from context_engine.http_server import LoopbackServer
 from context_engine.scheduling import build_runner
 from context_engine.wiring import build_synchronizer
-from context_engine.worlds import world_settings
+from context_engine.worlds import subscribe_to_azure_devops, world_settings
 from core import principals
 from core.clock import Clock, FixedClock
 from core.embedding.port import Embedder
 from core.errors import IdentityError, UnresolvedIdentityError
 from core.principals import issue_asker
 from core.settings import Settings
-from fixtures.sandbox.azure_devops.hook_events import EVENT_TYPES
 from fixtures.sandbox.server import SandboxServer
 from graph.directory import DirectoryStore
 from graph.inbox import Inbox
@@ -100,30 +97,8 @@ class VirtualSide(IngestSide):
 
     def subscribe_to_azure_devops(self) -> None:
         """Set up a service hook for every event there is, as an administrator would."""
-        settings = self.settings.azure_devops
-        assert settings is not None
-        assert settings.pat is not None
-        with httpx.Client(auth=("", settings.pat.get_secret_value())) as client:
-            for event in EVENT_TYPES:
-                consumer = {
-                    "url": f"{self.receiver.url}/hooks/azure-devops",
-                    "basicAuthUsername": self.settings.webhooks.user,
-                    "basicAuthPassword": SECRETS["password"],
-                    "resourceDetailsToSend": "minimal",
-                    "messagesToSend": "none",
-                    "detailedMessagesToSend": "none",
-                }
-                body = {
-                    "publisherId": "tfs",
-                    "eventType": event,
-                    "resourceVersion": "1.0",
-                    "consumerId": "webHooks",
-                    "consumerActionId": "httpRequest",
-                    "publisherInputs": {},
-                    "consumerInputs": consumer,
-                }
-                url = f"{settings.base_url}/_apis/hooks/subscriptions?api-version=7.1-preview.1"
-                client.post(url, json=body).raise_for_status()
+        address = f"{self.receiver.url}/hooks/azure-devops"
+        subscribe_to_azure_devops(self.sandbox, address, self.settings.webhooks.user, SECRETS["password"])
 
     def wait(self, how_long: timedelta) -> list[JobResult]:
         """Let time pass, and everything run that becomes due meanwhile."""

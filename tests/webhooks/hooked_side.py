@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from context_engine.http_server import LoopbackServer
 from context_engine.wiring import build_synchronizer
-from context_engine.worlds import SANDBOX_PAT, world_settings
+from context_engine.worlds import subscribe_to_azure_devops, world_settings
 from core.clock import FixedClock
 from core.embedding.port import Embedder
 from core.hints import HintKind
@@ -86,27 +86,8 @@ class HookedSide(IngestSide):
     def subscribe(self) -> None:
         """To everything that either service can tell."""
         self.keeper.keep()
-        url = f"{self.sandbox.ado_url}/_apis/hooks"
-        with httpx.Client(auth=("", SANDBOX_PAT), params={"api-version": "7.1-preview.1"}) as client:
-            for event in client.get(f"{url}/publishers/tfs/eventtypes").json()["value"]:
-                inputs = {
-                    "url": f"{self.receiver.url}/hooks/azure-devops",
-                    "basicAuthUsername": "context-engine",
-                    "basicAuthPassword": PASSWORD,
-                    "resourceDetailsToSend": "all",
-                    "messagesToSend": "none",
-                    "detailedMessagesToSend": "none",
-                }
-                body = {
-                    "publisherId": "tfs",
-                    "eventType": event["id"],
-                    "resourceVersion": "1.0",
-                    "consumerId": "webHooks",
-                    "consumerActionId": "httpRequest",
-                    "publisherInputs": {},
-                    "consumerInputs": inputs,
-                }
-                client.post(f"{url}/subscriptions", json=body).raise_for_status()
+        address = f"{self.receiver.url}/hooks/azure-devops"
+        subscribe_to_azure_devops(self.sandbox, address, "context-engine", PASSWORD, details="all")
 
     def tell(self, *deliveries: Delivery) -> None:
         """Deliver what the sandbox has to tell, or these."""
