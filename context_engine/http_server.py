@@ -18,10 +18,19 @@ START_SECONDS = 15
 
 class LoopbackServer(AbstractContextManager["LoopbackServer"]):
     """Serves `app` on 127.0.0.1 while the context is open; `port` 0 takes a free one. `lifespan`: the app has
-    something to do at its start or end."""
+    something to do at its start or end. `setting`: what gave the port, for the error where it can't be had."""
 
-    def __init__(self, app: FastAPI, *, host: str = "127.0.0.1", port: int = 0, lifespan: bool = False) -> None:
+    def __init__(
+        self,
+        app: FastAPI,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        lifespan: bool = False,
+        setting: str = "port",
+    ) -> None:
         self._app = app
+        self._setting = setting
         self._lifespan: Literal["on", "off"] = "on" if lifespan else "off"
         self._host = host
         self._port = port
@@ -35,7 +44,9 @@ class LoopbackServer(AbstractContextManager["LoopbackServer"]):
         except OSError as e:
             self._socket.close()
             raise ConfigError(
-                f"port {self._port} on {self._host} can't be had", where="port", mend="Choose another with --port"
+                f"port {self._port} on {self._host} can't be had: {(e.strerror or type(e).__name__).lower()}",
+                where=self._setting,
+                mend="Stop what uses it, or choose another port or host",
             ) from e
         self._server = uvicorn.Server(uvicorn.Config(self._app, log_level="warning", lifespan=self._lifespan))
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)

@@ -41,7 +41,7 @@ def receiving(engine: EmbeddedEngine, nudge: Callable[[str], object]) -> Iterato
         nudge=nudge,
         clock=clock,
     )
-    with LoopbackServer(app, host=hooks.host, port=hooks.port, lifespan=True) as server:
+    with LoopbackServer(app, host=hooks.host, port=hooks.port, lifespan=True, setting="webhooks.port") as server:
         if sandbox is None:
             yield hooks
             return

@@ -27,5 +27,6 @@ def metrics(config: Path | None) -> None:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    with closing(Database(url.get_secret_value(), max_size=2)) as database, serve_metrics(settings, database):
+    with closing(Database(url.get_secret_value(), max_size=2)) as database, serve_metrics(settings, database) as port:
+        print(f"metrics are at http://{settings.metrics_host}:{port}/metrics", flush=True)
         stop.wait()

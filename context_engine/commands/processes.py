@@ -36,7 +36,8 @@ def api(config: Path | None) -> None:
         index = build_reading_index(settings, embedder)
         stack.callback(index.close)
         app = create_app(build_api(settings, database, index, embedder, SystemClock()))
-        stack.enter_context(LoopbackServer(app, host=settings.host, port=settings.port))
+        server = stack.enter_context(LoopbackServer(app, host=settings.host, port=settings.port))
+        print(f"the API serves at {server.url}", flush=True)
         stop.wait()
 
 
@@ -69,7 +70,10 @@ def webhooks(config: Path | None) -> None:
             clock=clock,
         )
         listening = settings.webhooks
-        stack.enter_context(LoopbackServer(app, host=listening.host, port=listening.port, lifespan=True))
+        server = stack.enter_context(
+            LoopbackServer(app, host=listening.host, port=listening.port, lifespan=True, setting="webhooks.port")
+        )
+        print(f"deliveries are taken at {server.url}", flush=True)
         stop.wait()
 
 
