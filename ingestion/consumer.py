@@ -39,12 +39,12 @@ class UnshakenConsumer(Consumer):  # type: ignore[misc]
         return take_or_drop
 
 
-class UnshakenChannel(Channel):  # type: ignore[misc]
+class UnshakenChannel(Channel):
     """Reads from Redis; what is not even an envelope was taken out of the queue by that, and is gone."""
 
     def _brpop_read(self, **options: Any) -> Any:
         try:
-            return super()._brpop_read(**options)
+            return super()._brpop_read(**options)  # type: ignore[no-untyped-call]
         except _UNREADABLE as e:
             _tell(e)
             return True
