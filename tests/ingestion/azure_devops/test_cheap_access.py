@@ -3,6 +3,7 @@ nothing that it kept from the last reading, or that the record vouches for, ever
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from random import Random
 from threading import Thread
@@ -23,6 +24,7 @@ from tests.support.random_events import change
 from tests.support.small_organization import small_organization
 from tests.support.state_dump import differences
 
+SEEDS = int(os.environ.get("TEST_ACCESS_ROWS", "1"))
 KINDS = (
     "acl",
     "member",
@@ -53,7 +55,7 @@ def organization(sandbox: SandboxServer) -> SandboxServer:
     return sandbox
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_connector_that_remembers_reads_what_a_new_one_reads(seed: int, organization: SandboxServer) -> None:
     chance, kept = Random(seed), connect(organization)
     kept.access()
@@ -73,7 +75,7 @@ def test_a_connector_that_remembers_reads_what_a_new_one_reads(seed: int, organi
     kept.close()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_polls_of_every_kind_lead_the_record_where_one_whole_reading_leads(
     seed: int, organization: SandboxServer, postgres: PostgresServer
 ) -> None:
