@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from threading import Barrier
 
 import pytest
@@ -33,6 +34,7 @@ from tests.graph.support import (
     scope_store,
     store,
 )
+from tests.support.postgres import FreshDatabase
 
 URIS = [f"ctx://ado/org/wikis/w/pages/{n}" for n in range(8)]
 
@@ -44,6 +46,7 @@ def together(*jobs: Callable[[], object]) -> list[object]:
 
 
 def test_two_writers_of_the_same_edges_in_opposite_order_lose_none(ingest_db: Database) -> None:
+    """C117"""
     items, edges = ItemStore(ingest_db), EdgeStore(ingest_db)
     pair = (
         Contribution(person=PersonRef("Teo", TEO), role=Role.WROTE, at=NOW, note=""),
@@ -149,6 +152,25 @@ def test_what_is_no_deadlock_is_not_tried_again(ingest_db: Database) -> None:
     with pytest.raises(StoreUnavailableError):
         ingest_db.retrying(work)
     assert tries == [1]
+
+
+def test_a_process_that_is_suspended_in_a_transaction_keeps_its_locks_for_a_while_only(
+    ingest_db: Database, fresh_database: FreshDatabase
+) -> None:
+    with closing(Database(fresh_database.ingest_dsn, longest_pause="100ms")) as suspended:
+
+        def sleep() -> None:
+            with suspended.connection() as connection:
+                connection.execute("SELECT pg_advisory_xact_lock(7)")
+                threading.Event().wait(0.4)
+                connection.execute("SELECT 1")
+
+        with pytest.raises(StoreUnavailableError, match="paused"):
+            sleep()
+        with ingest_db.connection() as connection:
+            connection.execute("SET LOCAL lock_timeout = '1s'")
+            connection.execute("SELECT pg_advisory_xact_lock(7)")
+        suspended.ping()
 
 
 def test_more_questions_than_connections_wait_for_their_turn(query_db: Database) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -133,6 +134,30 @@ def test_names_and_addresses_in_a_token_are_not_read(world_engine: LiveEngine) -
     }
     token = sandbox.token(asker, overrides=claims)
     answer = call(world_engine, "POST", "/v1/context", Authorization=f"Bearer {token}")
+    assert answer.json()["digest"] == world_engine.ask(asker, QUESTION)["digest"]
+
+
+@pytest.mark.parametrize("variant", ["pointer", "flag", "others"])
+def test_a_list_of_groups_that_is_cut_or_another_changes_nothing_and_its_address_is_not_called(
+    world_engine: LiveEngine, variant: str
+) -> None:
+    """C016: memberships are those of the directory, whatever the token says or leaves out."""
+    sandbox = world_engine.engine.sandbox
+    assert sandbox is not None
+    asker = member(world_engine)
+    with socket.create_server(("127.0.0.1", 0)) as trap:
+        trap.settimeout(0.05)
+        address = f"http://127.0.0.1:{trap.getsockname()[1]}/users/{sandbox.state.oid(asker)}/getMemberObjects"
+        claims: dict[str, Any] = {
+            "pointer": {"_claim_names": {"groups": "src1"}, "_claim_sources": {"src1": {"endpoint": address}}},
+            "flag": {"hasgroups": True},
+            "others": {"groups": [sandbox.state.ids.group(key) for key in sandbox.state.world.groups]},
+        }[variant]
+        drop = [] if variant == "others" else ["groups"]
+        token = sandbox.token(asker, overrides=claims, drop=drop)
+        answer = call(world_engine, "POST", "/v1/context", Authorization=f"Bearer {token}")
+        with pytest.raises(TimeoutError):
+            trap.accept()
     assert answer.json()["digest"] == world_engine.ask(asker, QUESTION)["digest"]
 
 

@@ -87,6 +87,20 @@ def findings(live: LiveEngine) -> dict[str, Finding]:
     return {f.what: f for f in access_findings(live.engine.database, names, live.engine.settings.revocation_limit)}
 
 
+def test_while_memberships_of_a_source_are_not_known_to_the_end_nobody_is_answered(live: LiveEngine) -> None:
+    """C016: 503, and never a smaller answer."""
+    assert live.post("ann", {"question": "begin here"}).status_code == 200
+    with live.engine.database.connection() as connection:
+        connection.execute("UPDATE directory_syncs SET completed_at = NULL WHERE source = 'azure_devops'")
+        connection.execute("UPDATE access_epoch SET epoch = epoch + 1")
+    answer = live.post("ann", {"question": "begin here"})
+    assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (503, "identity-unresolved")
+    assert set(answer.json()) == {"type", "title", "status"}
+    assert float(answer.headers["Retry-After"]) > 0
+    assert read_again(live).state == "complete"
+    assert live.post("ann", {"question": "begin here"}).status_code == 200
+
+
 def test_an_unreadable_acl_shuts_its_scopes_even_where_it_just_became_wider(live: LiveEngine) -> None:
     assert live.engine.sandbox is not None
     before = sees(live)
