@@ -144,7 +144,7 @@ class JobRunner:
         reason = ended.reason or "it failed"
         if ended.wait is not None:
             self._jobs.postpone(claim, reason, wait=ended.wait)
-            return JobResult(job, "busy", reason)
+            return JobResult(job, "busy", reason, ended.reports)
         log.warning("job %s failed: %s", job.name, reason)
         self._jobs.fail(claim, reason, wait=self.wait_after(planned, claim.failures + 1))
         if letter is not None and claim.failures + 1 >= GIVEN_UP_AFTER:

@@ -17,8 +17,9 @@ from ingestion.schedule.parts import RunnerParts
 PAYLOADS: Final = Job(None, JobKind.PAYLOADS)
 # Of the time after which a worker's job is killed: a long crawl ends by itself before that, and goes on next time.
 _SHARE_OF_LIMIT: Final = 0.8
-# How soon it is tried again what waits for the first reading of permissions, or of content.
+# How soon it is tried again what waits for the first reading of permissions, for payloads, for a first crawl.
 _UNTIL_PERMISSIONS: Final = timedelta(seconds=2)
+_UNTIL_WRITTEN: Final = timedelta(seconds=15)
 _UNTIL_READ: Final = timedelta(seconds=30)
 
 
@@ -126,9 +127,14 @@ class Work:
         looked_at = self._parts.clock.now()
         sync.repair(reader.source)
         report = sync.sync_reader(connector, reader, between=between, looked_at=looked_at)
-        if report.state == "failed" and report.checks.get("passed") is False:
+        if _was_checked(report):
+            if self._parts.scopes.pending():
+                self._run(PAYLOADS, True)
             sync.repair(reader.source)
             report = sync.sync_reader(connector, reader, between=between, looked_at=looked_at)
+        if _was_checked(report) and self._parts.scopes.pending():
+            # A long rewrite goes on elsewhere. All was read; it is checked once more when that may have ended.
+            return Ended(False, report.reason, wait=_UNTIL_WRITTEN, reports=(report,))
         if report.state != "failed":
             self._parts.hints.covered_by_reader(connector, reader, looked_at)
         return _told(report, paused=watch.paused)
@@ -205,6 +211,11 @@ class Work:
             if reader.name == job.reader:
                 return reader
         raise InvariantError("a job of a reader that the connector does not have", where=job.name)
+
+
+def _was_checked(report: RunReport) -> bool:
+    """Whether a run came to its end and the gate found something wrong."""
+    return report.state == "failed" and report.checks.get("passed") is False
 
 
 def _told(report: RunReport, *, paused: bool = False) -> Ended:

@@ -90,6 +90,17 @@ def test_c115_a_start_over_a_run_that_goes_on_is_skipped_and_counted_but_not_que
     assert contents(plan) == ["complete"] * 2
 
 
+def test_c115_a_clock_that_ran_ahead_and_was_put_right_stops_no_schedule(plan: Scheduled) -> None:
+    plan.after(86_400)
+    assert plan.state(PERMISSIONS) == "done"
+    plan.after(-86_400)
+    plan.keep_leases()
+    assert plan.jobs.states()[PERMISSIONS.name].due_at <= plan.clock.now()
+    assert plan.state(PERMISSIONS) == "done"
+    assert plan.state(PERMISSIONS) == "not_due"
+    assert plan.side.scopes.ages() == {"scripted": plan.clock.now()}
+
+
 def test_c113_a_job_that_is_delivered_again_while_it_runs_is_not_run_twice(plan: Scheduled) -> None:
     plan.runner.run(PERMISSIONS)
     second, met = plan.another("second"), []
@@ -176,6 +187,20 @@ def test_a_job_that_kills_every_worker_is_told_of_and_no_longer_taken_up_at_once
     plan.hints.while_reading = lambda: None
     assert plan.state(CONTENT) == "done"
     assert plan.dead.all() == [], "what succeeds is not given up any longer"
+
+
+def test_a_crawl_waits_for_payloads_that_another_is_rewriting_and_counts_that_as_no_failure(plan: Scheduled) -> None:
+    plan.runner.run(PERMISSIONS)
+    rewriting = plan.leases.acquire("payloads", "another", timedelta(seconds=30))
+    assert rewriting is not None
+    waits = plan.runner.run(CONTENT)
+    assert (waits.state, [r.state for r in waits.reports]) == ("busy", ["failed"])
+    assert "have not reached the index" in (waits.reason or "")
+    assert plan.jobs.states()[CONTENT.name].failures == 0
+    rewriting.release()
+    plan.after(15)
+    assert plan.state(CONTENT) == "done"
+    assert plan.side.embedder.texts == len(PAGES)
 
 
 def test_a_source_that_fails_is_asked_less_and_less_often_and_never_given_up(plan: Scheduled) -> None:

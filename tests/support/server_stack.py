@@ -22,6 +22,7 @@ import psycopg
 
 from context_engine.postgres import QUERY_ROLE, EmbeddedPostgres
 from context_engine.worlds import AUDIENCE, send_deliveries
+from core.errors import StoreUnavailableError
 from fixtures.sandbox.server import SandboxServer
 from fixtures.sandbox.world_models import World
 from graph.db import Database
@@ -212,15 +213,19 @@ class ServerStack:
         return {e["uri"] for e in data["evidence"]} if answer.status_code == 200 else set()
 
     def logs(self) -> str:
-        """The last lines that each process wrote."""
+        """How the work stands, and the last lines that each process wrote."""
         told = []
+        with contextlib.suppress(StoreUnavailableError), self.database.connection() as connection:
+            for what in ("jobs", "inbox WHERE state <> 'done'", "leases WHERE until > now()"):
+                told += [str(row) for row in connection.execute(f"SELECT * FROM {what}").fetchall()]
+            told += [f"{r.id} {r.source}/{r.reader} {r.state} {r.reason}" for r in self.runs.recent(12)]
         for file in sorted(self._folder.glob("*.log")):
             lines = file.read_text("utf-8", "replace").splitlines()
             told.append("\n".join((f"--- {file.name}", *lines[-25:])))
         return "\n".join(told)
 
 
-def until(found: Callable[[], object], what: str, stack: ServerStack, *, seconds: float = 40) -> None:
+def until(found: Callable[[], object], what: str, stack: ServerStack, *, seconds: float = 90) -> None:
     """Wait until something is the case."""
     limit, waited = time.monotonic() + seconds, threading.Event()
     while not found():
