@@ -9,6 +9,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -27,6 +28,9 @@ _POOL_WAIT: Final = 2.0
 # Seconds to wait for a turn while other questions are answered.
 _TURN_WAIT: Final = 20.0
 _ATTEMPTS: Final = 8
+# A process that stops in the middle of a transaction, suspended or cut off, keeps its locks no longer than this.
+_LONGEST_PAUSE: Final = "2min"
+_PAUSED_TOO_LONG: Final = "25P03"
 # The pool reports each failed attempt to connect; ours is the error that the caller gets, once.
 logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
@@ -35,9 +39,18 @@ _RETRYABLE: Final = frozenset({"40001", "40P01"})
 
 
 class Database:
-    """A pool of connections of one role; opened when first used. Make it after a fork, never before."""
+    """A pool of connections of one role; opened when first used. Make it after a fork, never before. A transaction
+    in which nothing is said for `longest_pause` (as Postgres writes it) is ended by Postgres."""
 
-    def __init__(self, dsn: str, *, min_size: int = 1, max_size: int = 4, name: str = "postgres") -> None:
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        min_size: int = 1,
+        max_size: int = 4,
+        name: str = "postgres",
+        longest_pause: str = _LONGEST_PAUSE,
+    ) -> None:
         self._name = name
         self._dsn = dsn
         self._secrets = _secrets_of(dsn)
@@ -53,6 +66,7 @@ class Database:
             name=name,
             timeout=_POOL_WAIT,
             check=_check,
+            configure=partial(_configure, longest_pause),
             open=False,
         )
 
@@ -79,6 +93,8 @@ class Database:
         except (psycopg.OperationalError, psycopg.InterfaceError) as e:
             raise StoreUnavailableError(self._name, self._reason(e)) from e
         except psycopg.Error as e:
+            if e.sqlstate == _PAUSED_TOO_LONG:
+                raise StoreUnavailableError(self._name, "a transaction was paused for too long") from e
             raise InvariantError(f"Postgres refused a statement ({e.sqlstate})", where=self._name) from e
 
     @contextlib.contextmanager
@@ -147,6 +163,11 @@ class Database:
         if any(secret in text for secret in self._secrets):
             return f"it does not answer ({error.sqlstate or type(error).__name__})"
         return text or type(error).__name__
+
+
+def _configure(longest_pause: str, connection: Connection[DictRow]) -> None:
+    connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, false)", [longest_pause])
+    connection.commit()
 
 
 def _check(connection: Connection[DictRow]) -> None:

@@ -141,7 +141,8 @@ class Inbox:
         with self._db.connection() as connection, connection.transaction(force_rollback=True):
             connection.execute(
                 "INSERT INTO inbox (source, key, connector, hint, received_at, due_at) "
-                "VALUES ('ping', gen_random_uuid()::text, '', '{}', now(), now())"
+                "VALUES ('ping', gen_random_uuid()::text, '', "
+                "jsonb_build_object('connector', '', 'kind', 'access'), now(), now())"
             )
 
     # --- going out

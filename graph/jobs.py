@@ -18,7 +18,11 @@ from graph.db import Database, clean
 _TAKEN_UP_AT_ONCE: Final = 3
 _DIED: Final = "its worker ended before it did"
 _UNFINISHED: Final = "(j.started_at IS NOT NULL AND (j.finished_at IS NULL OR j.finished_at < j.started_at))"
-_DUE: Final = "j.due_at <= coalesce(%(now)s, now()) + %(slack)s"
+# What began in the future began by a clock that ran ahead then, as did its next period.
+_DUE: Final = (
+    "(j.due_at <= coalesce(%(now)s, now()) + %(slack)s "
+    "OR coalesce(j.started_at > coalesce(%(now)s, now()) + %(slack)s, false))"
+)
 _CLAIMABLE: Final = f"({_DUE} OR ({_UNFINISHED} AND j.failures < {_TAKEN_UP_AT_ONCE}))"
 
 
@@ -187,10 +191,12 @@ class JobStore:
             rows = connection.execute(
                 f"""
                 SELECT name, started_at, finished_at, succeeded_at, reason, runs, failures, skipped,
-                    CASE WHEN {_UNFINISHED} AND failures < {_TAKEN_UP_AT_ONCE}
+                    CASE WHEN started_at > coalesce(%(now)s, now()) THEN coalesce(%(now)s, now())
+                        WHEN {_UNFINISHED} AND failures < {_TAKEN_UP_AT_ONCE}
                         THEN least(started_at, due_at) ELSE due_at END AS due_at
                 FROM jobs j ORDER BY name
-                """  # noqa: S608 (ours)
+                """,  # noqa: S608 (ours)
+                self._given(""),
             ).fetchall()
         return {r["name"]: JobState(**r) for r in rows}
 

@@ -100,7 +100,8 @@ class ScopeStore:
         with self._db.connection() as connection:
             connection.execute(
                 "INSERT INTO permission_syncs (source, at) VALUES (%s, %s) "
-                "ON CONFLICT (source) DO UPDATE SET at = greatest(permission_syncs.at, excluded.at)",
+                # Not the later of the two: a time that a clock which ran ahead has left would stand until then.
+                "ON CONFLICT (source) DO UPDATE SET at = excluded.at",
                 [source, at],
             )
 

@@ -62,7 +62,22 @@ STATEMENTS = (
         due_at timestamptz NOT NULL,
         done_at timestamptz,
         reason text,
-        UNIQUE (source, key)
+        UNIQUE (source, key),
+        -- Whoever may write here can write hints and nothing else: one that nobody can read would stop the work on all.
+        CONSTRAINT inbox_hint CHECK (coalesce(
+            hint - ARRAY['connector', 'kind', 'reader', 'uri', 'gone', 'version', 'place', 'note'] = '{}'
+            AND hint ->> 'connector' = connector
+            AND CASE hint ->> 'kind'
+                WHEN 'item' THEN hint ->> 'uri' IS NOT NULL AND hint ->> 'reader' IS NOT NULL
+                WHEN 'reader' THEN hint ->> 'reader' IS NOT NULL
+                WHEN 'subscription' THEN hint ->> 'place' IS NOT NULL
+                ELSE hint ->> 'kind' = 'access' END
+            AND coalesce(jsonb_typeof(hint -> 'gone'), 'boolean') = 'boolean'
+            AND coalesce(jsonb_typeof(hint -> 'reader'), 'string') = 'string'
+            AND coalesce(jsonb_typeof(hint -> 'uri'), 'string') = 'string'
+            AND coalesce(jsonb_typeof(hint -> 'version'), 'string') = 'string'
+            AND coalesce(jsonb_typeof(hint -> 'place'), 'string') = 'string'
+            AND coalesce(jsonb_typeof(hint -> 'note'), 'string') = 'string', false))
     )
     """,
     "CREATE INDEX inbox_pending ON inbox (connector, due_at, id) WHERE state = 'pending'",

@@ -247,6 +247,8 @@ def test_a_permission_pass_from_the_far_future_proves_nothing(scopes: ScopeStore
     scopes.apply("wikis", [scope("s", allow(IRIS))], complete=True, at=NOW)
     scopes.touch("wikis", NOW + timedelta(days=30))
     assert scopes.trim_for(asking(IRIS)).readable == frozenset()
+    scopes.touch("wikis", NOW)
+    assert scopes.trim_for(asking(IRIS)).readable == {"s"}, "once the clock is right again, what it left is past"
 
 
 def test_a_deny_through_a_container_that_could_not_be_read_shuts_the_scope_to_all(

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from core.clock import FixedClock
 from core.hints import Hint, HintKind
@@ -217,3 +219,27 @@ def test_outcomes_are_counted(ingest_db: Database, clock: FixedClock) -> None:
         ("accepted", 1, NOW),
         ("forged", 5, NOW + timedelta(minutes=1)),
     ]
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        {},
+        {"kind": "item"},
+        {"kind": "elsewhere"},
+        {"kind": "item", "reader": "work_items", "uri": 5},
+        {"kind": "item", "reader": "work_items", "uri": "ctx://a", "gone": "perhaps"},
+        {"kind": "reader", "reader": "code", "command": "x"},
+        {"kind": "access", "connector": "teams"},
+        {"kind": "reader", "reader": None},
+    ],
+)
+def test_what_nobody_could_read_as_a_hint_can_not_be_put_in(
+    fresh_database: FreshDatabase, hint: dict[str, Any]
+) -> None:
+    """It would stop the work on all other hints."""
+    put = (
+        "INSERT INTO inbox (source, key, connector, hint, received_at, due_at) VALUES ('s', 'k', %s, %s, now(), now())"
+    )
+    with psycopg.connect(fresh_database.ingest_dsn) as connection, pytest.raises(psycopg.errors.CheckViolation):
+        connection.execute(put, [ADO, Jsonb({"connector": ADO, **hint})])
