@@ -41,7 +41,7 @@ def serve(target: Target, *, host: str | None, port: int | None) -> None:
             engine = stack.enter_context(target.open(on_progress=screen.progress, on_step=screen.step))
             screen.reports(engine.bring_up_to_date())
         stack.enter_context(serve_metrics(engine.settings, engine.database))
-        schedule = _schedule(engine, stack)
+        schedule = scheduled(engine, stack)
         if engine.sandbox is not None:
             remember = engine.sandbox.state.on_change
 
@@ -67,7 +67,7 @@ def serve(target: Target, *, host: str | None, port: int | None) -> None:
         out.print("stopping")
 
 
-def _schedule(engine: EmbeddedEngine, stack: ExitStack) -> Schedule:
+def scheduled(engine: EmbeddedEngine, stack: ExitStack) -> Schedule:
     """The schedule of this process, and the receiver of deliveries that nudges it."""
     told: list[Schedule] = []
 
