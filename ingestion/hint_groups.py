@@ -35,8 +35,8 @@ class Group:
         return self.gone and self.looks + 1 < (ATTEMPTS if self.gone_at is not None else LOOKS)
 
     def lacks(self, known: Hinted, refused: bool) -> str | None:
-        """What of it has not come in; None where all has, or nothing is to be expected. `refused`: we never had it, and
-        the source does not show it to us, perhaps not yet."""
+        """What of it has not come in; None where all has, or nothing is to be expected. `refused`: we don't have it,
+        and the source does not show it to us, perhaps not yet."""
         if refused:
             return None if self.gone or self.looks + 1 >= LOOKS else "the source does not show it"
         if known.failing and known.lifecycle != "hidden":
@@ -52,8 +52,8 @@ class Group:
 
 
 class Strangers:
-    """A reader that parks nothing of ours: what the record never had and the source does not show us is no failure of
-    a sync, since hooks tell of more than we may read. `refused` collects it."""
+    """A reader that parks nothing of ours: what the record does not have, or no longer, and the source does not show us
+    is no failure of a sync, since hooks tell of more than we may read. `refused` collects it."""
 
     def __init__(self, reader: Reader, unknown: set[str]) -> None:
         self._reader, self._unknown = reader, unknown

@@ -134,7 +134,7 @@ class HintProcessor:
         if not settled:
             return False
         before = self._inbox.known.of([g.uri for g in settled])
-        asked = Strangers(reader, {uri for uri, has in before.items() if has.lifecycle is None})
+        asked = Strangers(reader, {uri for uri, has in before.items() if has.lifecycle in (None, "deleted")})
         report = self._synchronizer.read_items(connector, asked, [g.uri for g in settled])
         if report.state == "failed":
             self._inbox.failed(ids_of(settled), report.reason or report.state)

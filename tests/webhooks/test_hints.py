@@ -17,6 +17,7 @@ from core.hints import Hint, HintKind
 from fixtures.sandbox.event_models import Event
 from fixtures.sandbox.hooks.delivery import Delivery
 from fixtures.sandbox.server import SandboxServer
+from fixtures.sandbox.state_additions import destroy_work_item
 from fixtures.sandbox.state_events import apply_event
 from graph.inbox import ATTEMPTS, Arrival, wait
 from ingestion.azure_devops.connector import AzureDevOpsConnector
@@ -240,6 +241,19 @@ def test_what_we_never_had_and_may_not_read_is_forgotten_after_some_tries(side: 
     side.say("workitem.deleted", {"id": 999_999, "rev": 2})
     assert side.work()
     assert (side.pending(), side.record(uri).lifecycle, side.record(uri).failing) == (0, None, False)
+
+
+def test_what_was_deleted_and_is_then_destroyed_is_no_failure_that_is_told_for_ever(side: HookedSide) -> None:
+    uri = work_item(side, 4)
+    side.tell(*happen(side, delete={"item": "work_item:4"}))
+    assert side.work()
+    assert side.record(uri).lifecycle == "deleted"
+    destroy_work_item(side.sandbox.state, 4)
+    side.say("workitem.restored", {"id": 4})
+    for attempt in range(1, 5):
+        side.work()
+        side.clock.advance(wait(attempt))
+    assert (side.pending(), side.record(uri).lifecycle, side.record(uri).failing) == (0, "deleted", False)
 
 
 def test_a_member_who_is_removed_is_obeyed_without_reading_everything(side: HookedSide) -> None:
