@@ -92,15 +92,16 @@ class AccessSync:
             snapshot.source, snapshot.people, snapshot.containers, complete=snapshot.complete, at=at, kinds=kinds
         )
         if not snapshot.memberships_only:
-            changes = self._scopes.apply(snapshot.source, snapshot.scopes, complete=snapshot.complete, at=at)
+            whole = snapshot.complete or snapshot.every_scope
+            changes = self._scopes.apply(snapshot.source, snapshot.scopes, complete=whole, at=at)
+            if whole:
+                self._scopes.touch(snapshot.source, at)
             tally.add("scopes", len(snapshot.scopes))
             tally.add("changed", sum(c.changed for c in changes))
             tally.add("closed_scopes", sum(not s.acl.gates for s in snapshot.scopes))
         count_asked(connector, before, tally)
         _count_unknown(snapshot.unknown_principals, tally)
         tally.add("unread_containers", sum(c.half_known for c in snapshot.containers))
-        if snapshot.complete and not snapshot.memberships_only:
-            self._scopes.touch(snapshot.source, at)
         if snapshot.complete or (reader == PLACES and not snapshot.notes):
             # What was read to its end may be odd all the same: a team of the settings that is not there, say.
             told = "; ".join(snapshot.notes) or None

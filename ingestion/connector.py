@@ -93,6 +93,8 @@ class AccessSnapshot:
     """Everything that decides access in one source, read in one pass, before any content.
 
     `complete` False: some list broke off, so what is missing must not be taken as gone (nothing is pruned).
+    `every_scope`: all scopes were listed with their rules, though members of some container could not be read; these
+    have an age of their own (`Container.members` None), and shut no scope that does not hang on them.
     `memberships_only`: it tells who belongs to what and says nothing of scopes; what is known of these stays.
     `whole`: kinds of containers (and `people`) that were listed to their end whatever became of the rest: one that is
     not listed is gone. None: everything where it is `complete`, or the kinds listed where it is of memberships only.
@@ -104,6 +106,7 @@ class AccessSnapshot:
     containers: tuple[Container, ...] = ()
     scopes: tuple[Scope, ...] = ()
     complete: bool = True
+    every_scope: bool = False
     memberships_only: bool = False
     whole: frozenset[str] | None = None
     unknown_principals: Mapping[str, int] = field(default_factory=dict)

@@ -75,6 +75,7 @@ class TeamsConnector:
             containers=(*directory.containers, *rosters.containers),
             scopes=tuple(rosters.scopes),
             complete=complete,
+            every_scope=not listing.broken,
             whole=None if complete else directory.whole,
             unknown_principals=directory.unknown + listing.unknown + rosters.unknown,
             notes=(*directory.notes, *listing.notes, *rosters.notes),

@@ -200,7 +200,7 @@ def test_a_label_is_obeyed_for_the_whole_thread_by_its_most_sensitive_message(se
 def test_a_roster_that_cannot_be_read_keeps_its_last_readers_until_the_limit_and_then_nobody(
     serve: Serve, engine: MakeEngine
 ) -> None:
-    live, stores = serve(_teams()), engine()
+    live, stores = serve(_teams(), events=[event("shut", delete={"item": "channel:Sud/General"})]), engine()
     stores.sync(live.connector)
     live.server.faults.fail(_failing(live, "Nord", "allMembers"), status=403, times=None)
     report = stores.sync(live.connector)["access"]
@@ -212,6 +212,12 @@ def test_a_roster_that_cannot_be_read_keeps_its_last_readers_until_the_limit_and
     stores.clock.move_to(stores.clock.now() + LIMIT + timedelta(seconds=1))
     stores.sync(live.connector)
     assert stores.texts(live.principal("iris")) == {}
+    # What does not hang on it stays open, and what is gone meanwhile is shut.
+    assert set(stores.texts(live.principal("teo"))) == {live.thread("Nord", "Customs", "m1")}
+    assert set(stores.texts(live.principal("mina"))) == {live.thread("Sud", "General", "m1")}
+    live.server.apply("shut")
+    assert stores.sync(live.connector)["access"].state == "partial"
+    assert stores.texts(live.principal("mina")) == {}
     live.server.faults.clear()
     assert stores.sync(live.connector)["access"].state == "complete"
     assert set(stores.texts(live.principal("iris"))) == {live.thread("Nord", "General", "m1")}
