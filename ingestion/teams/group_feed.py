@@ -21,8 +21,8 @@ _START: Final = "/groups/delta?$select=id,displayName,members"
 class GroupFeed:
     """The groups by id, as of the last `refresh`; `gone` are those that were there earlier.
 
-    Where the delta is refused, groups are listed and read one by one, each time: `complete` is False where the members
-    of one could not be read, and `notes` say which.
+    Where the delta is refused, or a whole round contradicts itself, groups are listed and read one by one, each time:
+    `complete` is False where the members of one could not be read, and `notes` say which.
     """
 
     def __init__(self, client: GraphClient) -> None:
@@ -57,6 +57,9 @@ class GroupFeed:
             rows, link = delta_round(self._client, _START)
         except LOST_ROUND as e:
             self._one_by_one(str(e))
+            return
+        if _undecided(rows):
+            self._one_by_one("the list of all changes contradicts itself")
             return
         self._take({}, rows, Counter(), link)
         self.complete, self.notes = True, ()

@@ -240,6 +240,23 @@ def test_two_contrary_rows_in_one_round_are_settled_by_a_whole_one(directory: Di
     assert pim not in directory.members("crew")
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_contrary_rows_in_a_first_round_are_settled_by_the_lists(directory: Directory, order: int) -> None:
+    pim, crew = directory.running.principal("pim"), directory.state.ids.group("crew")
+    directory.running.server.apply("left")
+    gone: Data = {"id": directory.state.oid("pim"), "@removed": {"reason": "deleted"}}
+    there: Data = {"@odata.type": "#microsoft.graph.user", "id": directory.state.oid("pim")}
+
+    def contrary(path: str, data: Data) -> Data | None:
+        if path != "/groups/delta" or not any(row["id"] == crew for row in data["value"]):
+            return None
+        rows = [{"id": crew, "displayName": "Crew", "members@delta": [member]} for member in (gone, there)]
+        return {**data, "value": [*data["value"], *rows[::order]]}
+
+    directory.running.transport.rewrite = contrary
+    assert pim not in directory.members("crew")
+
+
 def test_content_takes_names_from_the_directory_where_messages_have_none_and_asks_for_them_only_then(
     directory: Directory,
 ) -> None:
