@@ -28,8 +28,9 @@ _POOL_WAIT: Final = 2.0
 # Seconds to wait for a turn while other questions are answered.
 _TURN_WAIT: Final = 20.0
 _ATTEMPTS: Final = 8
-# A process that stops in the middle of a transaction, suspended or cut off, keeps its locks no longer than this.
-_LONGEST_PAUSE: Final = "2min"
+# A process that stops in the middle of a transaction, suspended or cut off, keeps its locks no longer than this. One
+# that works cuts texts into chunks meanwhile, which may take minutes on a slow machine.
+_LONGEST_PAUSE: Final = "10min"
 _PAUSED_TOO_LONG: Final = "25P03"
 # The pool reports each failed attempt to connect; ours is the error that the caller gets, once.
 logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
