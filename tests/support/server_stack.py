@@ -230,7 +230,7 @@ def until(found: Callable[[], object], what: str, stack: ServerStack, *, seconds
     limit, waited = time.monotonic() + seconds, threading.Event()
     while not found():
         assert time.monotonic() < limit, f"it did not come about that {what}\n{stack.logs()}"
-        waited.wait(0.05)
+        waited.wait(0.2)
 
 
 @contextmanager
