@@ -93,8 +93,9 @@ class AccessSnapshot:
     """Everything that decides access in one source, read in one pass, before any content.
 
     `complete` False: some list broke off, so what is missing must not be taken as gone (nothing is pruned).
-    `every_scope`: all scopes were listed with their rules, though members of some container could not be read; these
-    have an age of their own (`Container.members` None), and shut no scope that does not hang on them.
+    `every_scope`: all scopes were listed with their rules, those as nobody's whose rules the source refuses to tell,
+    though members of some container could not be read: these have an age of their own (`Container.members` None). It
+    shuts no scope that does not hang on them.
     `memberships_only`: it tells who belongs to what and says nothing of scopes; what is known of these stays.
     `whole`: kinds of containers (and `people`) that were listed to their end whatever became of the rest: one that is
     not listed is gone. None: everything where it is `complete`, or the kinds listed where it is of memberships only.

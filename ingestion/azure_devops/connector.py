@@ -98,6 +98,7 @@ class AzureDevOpsConnector:
             snapshot,
             scopes=rules.scopes,
             complete=not problems,
+            every_scope=problems == permissions.refused,
             notes=tuple(problems),
             memberships_only=False,
             whole=None,

@@ -43,7 +43,8 @@ class WorkedOut:
 
 
 class Permissions:
-    """One reading of all ACLs. `problems` names what could not be read; its scopes are closed or left out.
+    """One reading of all ACLs. `problems` names what could not be read; its scopes are closed or left out. `refused`
+    are those of which the source says no: their scopes are closed, and nothing else hangs on it.
 
     Where the source says "missing or unreadable" the scopes concerned are closed (NOBODY). Where it just fails, they
     are left out and the reading is incomplete, so that what was known before stays until its time limit.
@@ -56,6 +57,7 @@ class Permissions:
         # Tokens at which reading failed for a reason that may pass.
         self._failed: set[tuple[Namespace, str]] = set()
         self.problems: list[str] = []
+        self.refused: list[str] = []
 
     def read(self) -> None:
         """Ask for bits, ACLs and the identities they name; raises SourceError where none could be had."""
@@ -83,7 +85,8 @@ class Permissions:
             raise
         except SourceNotFoundError as e:
             table.unreadable.add(token)
-            self.problems.append(f"the permissions of {namespace.name.lower()} {token} are unreadable: {e.message}")
+            self.refused.append(f"the permissions of {namespace.name.lower()} {token} are unreadable: {e.message}")
+            self.problems.append(self.refused[-1])
         except SourceError as e:
             self._failed.add((namespace, token))
             self.problems.append(f"the permissions of {namespace.name.lower()} {token} could not be read: {e.message}")

@@ -170,6 +170,7 @@ def test_an_unreadable_acl_closes_its_scopes(contoso: SandboxServer) -> None:
     contoso.faults.fail(rf"{ADO}/_apis/accesscontrollists/2e9eb7ed", status=403, times=None)
     snapshot = connector.access()
     assert not snapshot.complete
+    assert snapshot.every_scope
     assert all(s.acl == NOBODY for s in snapshot.scopes if s.kind in ("repo", "wiki"))
     assert any(s.acl != NOBODY for s in snapshot.scopes if s.kind == "area")
     connector.close()
@@ -180,6 +181,7 @@ def test_an_acl_that_fails_for_now_leaves_its_scopes_out_of_an_incomplete_snapsh
     contoso.faults.fail(rf"{ADO}/_apis/accesscontrollists/2e9eb7ed", status=503, times=None)
     snapshot = connector.access()
     assert not snapshot.complete
+    assert not snapshot.every_scope
     assert {s.kind for s in snapshot.scopes} == {"area"}
     connector.close()
 
