@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from types import TracebackType
@@ -22,11 +22,13 @@ from context_engine.postgres import EmbeddedPostgres
 from context_engine.scheduling import build_runner
 from context_engine.wiring import (
     Index,
+    WritingHalf,
     build_api,
     build_connectors,
     build_embedder,
     build_index,
     build_synchronizer,
+    build_writing_index,
     configured_sources,
 )
 from core.clock import Clock, SystemClock
@@ -52,7 +54,10 @@ _CONNECTIONS = 10
 
 
 class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
-    """Everything in one process. Use as a context manager; `app` is the HTTP API."""
+    """Everything in one process. Use as a context manager; `app` is the HTTP API.
+
+    `answers` False: nobody asks, so stores on servers need no credentials of the query plane, and there is no `app`.
+    """
 
     def __init__(
         self,
@@ -63,6 +68,7 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         overrides: dict[str, Any] | None = None,
         real_clock: bool = False,
         embedder: Embedder | None = None,
+        answers: bool = True,
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_step: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -74,6 +80,7 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         self._overrides = overrides or {}
         self._real_clock = real_clock
         self._embedder = embedder
+        self._answers = answers
         self._on_progress = on_progress
         self._on_step = on_step
         self._stack = ExitStack()
@@ -113,11 +120,10 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         self.hooks_database = self._stack.enter_context(
             closing(Database(hooks_url.get_secret_value() if hooks_url is not None else ingest_url))
         )
-        self.query_database = self._stack.enter_context(closing(Database(query_url)))
         self._on_step("model")
         self.embedder = self._embedder or build_embedder(self.settings)
         self._on_step("index")
-        self.index: Index = build_index(self.settings, self.embedder)
+        self.index: Index | WritingHalf = self._index()
         self._stack.callback(self.index.close)
         self.connectors: list[Connector] = build_connectors(self.settings, self.clock)
         for connector in self.connectors:
@@ -125,13 +131,29 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         self.synchronizer: Synchronizer = build_synchronizer(
             self.settings, self.database, self.index, self.embedder, on_progress=self._on_progress
         )
-        self.services = build_api(self.settings, self.query_database, self.index, self.embedder, self.clock)
-        self.app: FastAPI = create_app(self.services)
+        self.checks: Mapping[str, Callable[[], object]] = {
+            "postgres": self.database.ping,
+            "qdrant": self.index.writer.count_points,
+        }
+        if self._answers:
+            assert isinstance(self.index, Index)
+            self.query_database = self._stack.enter_context(closing(Database(query_url)))
+            self.services = build_api(self.settings, self.query_database, self.index, self.embedder, self.clock)
+            self.checks = self.services.checks
+            self.app: FastAPI = create_app(self.services)
+
+    def _index(self) -> Index | WritingHalf:
+        if not self._answers and self.settings.qdrant_url is not None:
+            return build_writing_index(self.settings, self.embedder)
+        return build_index(self.settings, self.embedder)
 
     def _postgres(self) -> tuple[str, str]:
         if self.settings.postgres_url is not None:
             ingest = self.settings.postgres_url.get_secret_value()
             query = self.settings.postgres_query_url
+            if query is None and not self._answers:
+                migrate(ingest, query_role=QUERY_ROLE)
+                return ingest, ""
             if query is None:
                 raise ConfigError(
                     "the query plane needs a role of its own",

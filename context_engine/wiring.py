@@ -195,7 +195,7 @@ def build_pipeline(
     )
 
 
-def build_eraser(settings: Settings, database: Database, index: Index, embedder: Embedder) -> Eraser:
+def build_eraser(settings: Settings, database: Database, index: Index | WritingHalf, embedder: Embedder) -> Eraser:
     """What carries out erasures over the stores of the ingestion plane."""
     scopes = ScopeStore(database, revocation_limit=settings.revocation_limit)
     return Eraser(

@@ -62,7 +62,8 @@ def erase(
     with ExitStack() as stack:
         screen = Screen(quiet=as_json)
         with screen:
-            engine = stack.enter_context(target.open(on_progress=screen.progress, on_step=screen.step))
+            opened = target.open(on_progress=screen.progress, on_step=screen.step, answers=False)
+            engine = stack.enter_context(opened)
         subject = subject_of(engine, what, world_keys(target), also=also) if what is not None else None
         if subject is not None and not confirm(f"{subject.says} will be erased for good"):
             return 1

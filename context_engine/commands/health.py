@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 
 import httpx
@@ -19,6 +19,7 @@ from context_engine.commands.target import Target
 from context_engine.commands.work_health import work_findings
 from context_engine.embedded import EmbeddedEngine
 from core.errors import ContextEngineError
+from core.settings import Settings
 from graph.db import Database
 from graph.runs import RunStore
 
@@ -51,23 +52,33 @@ def examine(target: Target) -> Iterator[Finding]:
         except ContextEngineError as e:
             yield Finding("record", Health.TROUBLE, e.message, e.mend or "")
         return
-    if target.settings is not None:
-        yield from _of_settings(target)
+    s = target.settings
+    worker = s is not None and s.postgres_url is not None and s.postgres_query_url is None
+    if s is not None:
+        if s.sources is not None and s.postgres_url is None:
+            yield Finding(
+                "postgres_url",
+                Health.TROUBLE,
+                "not set: this is the environment of a process that sees a part of the record at most",
+                "run doctor with the settings of a worker",
+            )
+            return
+        yield from _of_settings(s, worker=worker)
     try:
-        with target.open() as engine:
-            yield from _of_engine(engine)
+        with target.open(answers=not worker) as engine:
+            yield from _of_engine(engine, beside_workers=worker)
     except ContextEngineError as e:
         yield Finding("engine", Health.TROUBLE, e.message, e.mend or (f"look at {e.where}" if e.where else ""))
 
 
-def _of_settings(target: Target) -> Iterator[Finding]:
-    s = target.settings
-    assert s is not None
+def _of_settings(s: Settings, *, worker: bool) -> Iterator[Finding]:
     needed: dict[str, tuple[bool, str]] = {
         "issuers": (bool(s.issuers), "without a trusted issuer every token is refused: set `issuers`"),
         "azure_devops": (s.azure_devops is not None, "set `azure_devops` to crawl it"),
         "graph": (s.graph is not None, "without the directory nobody can ask: set `graph`"),
     }
+    if worker:
+        del needed["issuers"]  # the API has them
     for name, (present, do) in needed.items():
         if present:
             yield Finding(name, Health.OK, "configured")
@@ -92,9 +103,8 @@ def _of_running(api: str, pid: int) -> Iterator[Finding]:
         )
 
 
-def _of_engine(engine: EmbeddedEngine) -> Iterator[Finding]:
-    pings: dict[str, Callable[[], None]] = engine.services.checks
-    for name, ping in sorted(pings.items()):
+def _of_engine(engine: EmbeddedEngine, *, beside_workers: bool) -> Iterator[Finding]:
+    for name, ping in sorted(engine.checks.items()):
         try:
             ping()
             yield Finding(name, Health.OK, "answers")
@@ -104,7 +114,7 @@ def _of_engine(engine: EmbeddedEngine) -> Iterator[Finding]:
     yield Finding("embedder", Health.OK, f"{engine.embedder.name}, {engine.embedder.size} dimensions")
     names = [connector.name for connector in engine.connectors]
     yield from access_findings(engine.database, names, engine.settings.revocation_limit)
-    yield from _runs(engine.database, serving=False)
+    yield from _runs(engine.database, serving=beside_workers)
     yield from work_findings(engine.database)
 
 

@@ -49,6 +49,10 @@ def record_of(target: Target) -> Iterator[Database]:
         with closing(Database(settings.postgres_url.get_secret_value())) as database:
             yield database
         return
+    if settings is not None and settings.sources is not None:
+        raise ConfigError(
+            "not set, so there is no record to look at", where="postgres_url", mend="Use the settings of a worker"
+        )
     if not _was_made(target.data):
         raise ConfigError("nothing was synced into it yet", where=str(target.data), mend="Run `context-engine sync`")
     if target.running() is not None:

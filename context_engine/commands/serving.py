@@ -30,7 +30,11 @@ TOKEN_SECONDS = 8 * 3600
 def serve(target: Target, *, host: str | None, port: int | None) -> None:
     """Serve until SIGINT or SIGTERM; on a world, print a token for each person and a curl to try."""
     if target.running() is not None:
-        raise ConfigError("an engine already serves from this data folder", where=str(target.data))
+        raise ConfigError(
+            "an engine already serves from this data folder",
+            where=str(target.data),
+            mend="Ask that one, stop it, or give another folder with --data",
+        )
     out = Console(width=80)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

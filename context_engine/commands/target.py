@@ -51,8 +51,9 @@ class Target:
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_step: Callable[[str], None] = lambda _: None,
         embedder: Embedder | None = None,
+        answers: bool = True,
     ) -> EmbeddedEngine:
-        """An engine on this target, to be used as a context manager."""
+        """An engine on this target, to be used as a context manager; `answers` False: nobody will ask it."""
         return EmbeddedEngine(
             data=self.data,
             world=self.world,
@@ -61,6 +62,7 @@ class Target:
             on_progress=on_progress,
             on_step=on_step,
             embedder=embedder,
+            answers=answers,
         )
 
     def running(self) -> running.Running | None:
@@ -79,5 +81,7 @@ class Target:
 
 
 def _configured() -> bool:
-    """Whether the environment names an organization to connect to."""
-    return any(k.startswith((f"{PREFIX}GRAPH", f"{PREFIX}AZURE_DEVOPS")) for k in os.environ)
+    """Whether the environment names an organization to connect to, or is that of a process beside those that do."""
+    return any(
+        k.startswith(tuple(f"{PREFIX}{name}" for name in ("GRAPH", "AZURE_DEVOPS", "SOURCES"))) for k in os.environ
+    )

@@ -31,7 +31,8 @@ def sync(target: Target, *, as_json: bool, full: bool = False) -> int:
             where=str(target.data),
             mend="Stop it to sync by hand",
         )
-    with Screen(quiet=as_json) as screen, target.open(on_progress=screen.progress, on_step=screen.step) as engine:
+    screen = Screen(quiet=as_json)
+    with screen, target.open(on_progress=screen.progress, on_step=screen.step, answers=False) as engine:
         if full:
             engine.read_anew()
         reports = engine.sync()

@@ -5,6 +5,7 @@ The tests share one organization and go on from each other; the last one compare
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -100,6 +101,17 @@ def test_no_process_tries_what_its_keys_forbid(stack: ServerStack) -> None:
 def test_what_does_not_survive_a_fork_is_not_loaded_before_one(stack: ServerStack) -> None:
     for name in ("worker-access", "worker-content"):
         assert not [word for word in ("qdrant_edge", "libtorch") if word in stack.loads(name)]
+
+
+def test_an_administrator_looks_with_the_settings_of_a_worker(stack: ServerStack) -> None:
+    told = stack.run("worker-content", "doctor", "--json")
+    findings = {f["what"]: f for f in json.loads(told.stdout)["findings"]}
+    assert {findings[name]["health"] for name in ("postgres", "qdrant", "azure_devops", "graph")} == {"ok"}
+    assert "permissions of teams" in findings
+    assert not {"issuers", "engine"} & findings.keys()
+    told = stack.run("api", "sources", "runs")
+    assert (told.returncode, told.stderr.count("\n")) == (64, 1)
+    assert "Use the settings of a worker" in told.stderr
 
 
 def test_a_change_in_teams_is_obeyed_because_the_receiver_was_told(stack: ServerStack) -> None:

@@ -105,6 +105,19 @@ class ServerStack:
                 preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) if libc is not None else None,
             )
 
+    def run(self, name: str, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run another command to its end, with the settings of a process."""
+        return subprocess.run(
+            [sys.executable, "-m", "context_engine.cli", *command],
+            cwd=self._folder,
+            env=self.environment(name),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
+        )
+
     def kill(self, name: str) -> None:
         """End a process and its children as the system would, without a word."""
         process = self._running.pop(name)
