@@ -11,6 +11,7 @@ from typing import Literal
 import uvicorn
 from fastapi import FastAPI
 
+from context_engine.timely_protocol import TimelyProtocol
 from core.errors import ConfigError
 
 START_SECONDS = 15
@@ -48,7 +49,8 @@ class LoopbackServer(AbstractContextManager["LoopbackServer"]):
                 where=self._setting,
                 mend="Stop what uses it, or choose another port or host",
             ) from e
-        self._server = uvicorn.Server(uvicorn.Config(self._app, log_level="warning", lifespan=self._lifespan))
+        config = uvicorn.Config(self._app, http=TimelyProtocol, log_level="warning", lifespan=self._lifespan)
+        self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
         self._thread.start()
         waited = threading.Event()
