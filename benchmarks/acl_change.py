@@ -13,9 +13,10 @@ import argparse
 import json
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,8 @@ def measure(chunks: int, size: int, data: Path, *, dsns: tuple[str, str] | None 
         revoked = _timed(lambda: _apply(writer, rule(OTHERS)))
         shut = _timed(lambda: _assert(index.reader.count(trim_of(reader)) == 0))
         pending = len(writer.pending())
-        rewritten = _timed(lambda: rewrite(writer, index))
+        with waiting(index, reader) as waits:
+            rewritten = _timed(lambda: rewrite(writer, index))
         granted = _timed(lambda: _apply(writer, rule(OTHERS, CREW)))
         found = _timed(lambda: rewrite(writer, index))
         assert index.reader.count(trim_of(reader)) == chunks
@@ -118,11 +120,30 @@ def measure(chunks: int, size: int, data: Path, *, dsns: tuple[str, str] | None 
             "next_question_shut_ms": round(shut * 1000, 1),
             "scopes_pending": pending,
             "revocation_rewritten_seconds": round(rewritten, 2),
+            "question_waited_ms": round(max(waits) * 1000, 1),
             "grant_written_ms": round(granted * 1000, 1),
             "grant_found_seconds": round(granted + found, 2),
             "machine": machine(),
             "date": datetime.now(UTC).date().isoformat(),
         }
+
+
+@contextmanager
+def waiting(index: EdgeIndex, scopes: ScopeStore) -> Iterator[list[float]]:
+    """Ask again and again meanwhile, in another thread; seconds that each answer took."""
+    stop, waits = threading.Event(), [0.0]
+
+    def ask() -> None:
+        while not stop.is_set():
+            waits.append(_timed(lambda: _assert(index.reader.count(trim_of(scopes)) == 0)))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield waits
+    finally:
+        stop.set()
+        thread.join()
 
 
 def rewrite(scopes: ScopeStore, index: EdgeIndex) -> None:
@@ -157,6 +178,7 @@ def show(result: dict[str, Any]) -> None:
     print(f"| a revocation is written | {result['revocation_written_ms']} ms |")
     print(f"| the next question, trim worked out anew, finds nothing | {result['next_question_shut_ms']} ms |")
     print(f"| the index is rewritten after it | {result['revocation_rewritten_seconds']} s |")
+    print(f"| the longest that a question waited meanwhile | {result['question_waited_ms']} ms |")
     print(f"| a grant is written and found | {result['grant_found_seconds']} s |")
 
 

@@ -129,10 +129,13 @@ class EdgeWriter:
             self._update(q.UpdateOperation.delete_points_by_filter(found))
 
     def set_access(self, scope: ScopeId, allowed: Sequence[Principal], acl_version: int) -> None:
-        """See IndexWriter."""
+        """See IndexWriter. Some points at a time: questions wait for each step, and would for the whole of a large
+        scope. A point that leaves the scope meanwhile is no longer written, and one that comes brings its rule."""
         payload = dict(access_payload(tuple(allowed), acl_version))
-        found = filters.of_scope(self._shard.dialect, scope)
-        self._update(q.UpdateOperation.set_payload_by_filter(found, payload))
+        everywhere = filters.of_scope(self._shard.dialect, scope)
+        for records in self._pages(everywhere, payload=[], vectors=False):
+            some = filters.of_scope(self._shard.dialect, scope, [_uuid(r.id) for r in records])
+            self._update(q.UpdateOperation.set_payload_by_filter(some, payload))
 
     def move_item(self, uri: str, scope: ScopeId, allowed: Sequence[Principal], acl_version: int) -> None:
         """See IndexWriter."""
@@ -197,13 +200,18 @@ class EdgeWriter:
         self._shard.run(apply)
 
     def _scroll(self, found: Any, *, payload: list[str], vectors: bool) -> Iterator[q.Record]:
+        for records in self._pages(found, payload=payload, vectors=vectors):
+            yield from records
+
+    def _pages(self, found: Any, *, payload: list[str], vectors: bool) -> Iterator[list[q.Record]]:
         offset: Any = None
         while True:
             request = q.ScrollRequest(
-                offset=offset, limit=_PAGE, filter=found, with_payload=payload, with_vector=vectors
+                offset=offset, limit=_PAGE, filter=found, with_payload=payload or False, with_vector=vectors
             )
             records, offset = self._shard.run(lambda s, r=request: s.scroll(r))  # type: ignore[misc]
-            yield from records
+            if records:
+                yield list(records)
             if offset is None:
                 return
 

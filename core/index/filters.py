@@ -145,9 +145,10 @@ def left_behind(dialect: Dialect, uri: str, kept: Iterable[UUID]) -> Any:
     return dialect.all_of([dialect.any_of(URI, _some((uri,)))], [dialect.has_id(kept)] if kept else [])
 
 
-def of_scope(dialect: Dialect, scope: ScopeId) -> Any:
-    """Return the filter of all points of a scope, for writing."""
-    return dialect.all_of([dialect.any_of(SCOPE, _some((scope,)))], [])
+def of_scope(dialect: Dialect, scope: ScopeId, ids: Iterable[UUID] | None = None) -> Any:
+    """Return the filter of all points of a scope, or of those among `ids`, for writing."""
+    among = [dialect.has_id(ids)] if ids is not None else []
+    return dialect.all_of([dialect.any_of(SCOPE, _some((scope,))), *among], [])
 
 
 def assert_trimmed(request: Any, trim: Trim) -> None:
