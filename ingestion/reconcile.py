@@ -31,15 +31,23 @@ class Reconciler:
         self._every = every
 
     def reconcile(
-        self, connector: str, reader: Reader, run_at: datetime, tally: Tally, full_read: set[str] | None
+        self,
+        connector: str,
+        reader: Reader,
+        run_at: datetime,
+        tally: Tally,
+        full_read: set[str] | None,
+        *,
+        when_due: bool = True,
     ) -> None:
-        """Hide what vanished, delete what was missed before, read again what is back.
+        """Hide what vanished, delete what was missed before, read again what is back: after a whole read, while
+        something is missed and, with `when_due`, when the last comparison is old enough.
 
         `full_read`: what a read from the beginning that came to its end has seen; None after an incremental one.
         Raises SourceError where the list breaks off; then nothing was taken as gone.
         """
         missed = self._items.missed(reader.source)
-        if full_read is None and not missed and not self._is_due(connector, reader, run_at):
+        if full_read is None and not missed and not (when_due and self._is_due(connector, reader, run_at)):
             return
         self.compare(connector, reader, run_at, tally, full_read)
 

@@ -124,8 +124,11 @@ class Synchronizer(AccessSync):
         *,
         between: Callable[[], None] = lambda: None,
         looked_at: datetime | None = None,
+        compares: bool = True,
     ) -> RunReport:
         """Run one reader from its checkpoint to the end of what the source has, and let it pass the gate.
+
+        `compares` False: whole lists are held against the record by somebody else when their time has come.
 
         Runs with the same `looked_at` are one look at the source: what both of them miss was missed once.
         """
@@ -145,7 +148,7 @@ class Synchronizer(AccessSync):
                 seen.clear()
                 resumed = self._read(connector, reader, None, tally, seen, between, at)
             if full or resumed:
-                self._reconciler.reconcile(connector.name, reader, at, tally, seen if full else None)
+                self._reconciler.reconcile(connector.name, reader, at, tally, seen if full else None, when_due=compares)
             else:
                 self._reconciler.compare(connector.name, reader, at, tally)
         except SourceError as e:

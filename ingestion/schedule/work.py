@@ -125,13 +125,17 @@ class Work:
             # The gate lets no run pass before rules that changed have reached the index.
             self._run(PAYLOADS, True)
         looked_at = self._parts.clock.now()
-        sync.repair(reader.source)
-        report = sync.sync_reader(connector, reader, between=between, looked_at=looked_at)
+        compares = not self._parts.settings.reconcile_interval  # else it is a job of its own
+
+        def read() -> RunReport:
+            sync.repair(reader.source)
+            return sync.sync_reader(connector, reader, between=between, looked_at=looked_at, compares=compares)
+
+        report = read()
         if _was_checked(report):
             if self._parts.scopes.pending():
                 self._run(PAYLOADS, True)
-            sync.repair(reader.source)
-            report = sync.sync_reader(connector, reader, between=between, looked_at=looked_at)
+            report = read()
         if _was_checked(report) and self._parts.scopes.pending():
             # A long rewrite goes on elsewhere. All was read; it is checked once more when that may have ended.
             return Ended(False, report.reason, wait=_UNTIL_WRITTEN, reports=(report,))
