@@ -113,7 +113,7 @@ class AzureDevOpsConnector:
         with self._org.client.run_apart(), shaped("groups and access levels"):
             if self._mentioned is None:
                 whole = self._access()
-                return replace(whole, scopes=(), memberships_only=True, whole=_TAKEN_AS_GONE)
+                return replace(whole, scopes=(), every_scope=False, memberships_only=True, whole=_TAKEN_AS_GONE)
             return self._belonging(self._org.refresh_identities(), self._mentioned)
 
     def _belonging(self, identities: Identities, mentioned: frozenset[Principal]) -> AccessSnapshot:
