@@ -37,18 +37,7 @@ class LoopbackServer(AbstractContextManager["LoopbackServer"]):
         self._port = port
 
     def __enter__(self) -> LoopbackServer:
-        # The protocol is named because asyncio sets TCP_NODELAY only then: without it every answer waits some 40 ms.
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((self._host, self._port))
-        except OSError as e:
-            self._socket.close()
-            raise ConfigError(
-                f"port {self._port} on {self._host} can't be had: {(e.strerror or type(e).__name__).lower()}",
-                where=self._setting,
-                mend="Stop what uses it, or choose another port or host",
-            ) from e
+        self._socket = _bound(self._host, self._port, self._setting)
         config = uvicorn.Config(self._app, http=TimelyProtocol, log_level="warning", lifespan=self._lifespan)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
@@ -74,3 +63,24 @@ class LoopbackServer(AbstractContextManager["LoopbackServer"]):
         """The base URL."""
         host, port = self._socket.getsockname()[:2]
         return f"http://{host}:{port}"
+
+
+def check_free(host: str, port: int, setting: str = "port") -> None:
+    """Raises ConfigError where a port can't be had, for whoever would otherwise learn it after hours of crawling."""
+    _bound(host, port, setting).close()
+
+
+def _bound(host: str, port: int, setting: str) -> socket.socket:
+    # The protocol is named because asyncio sets TCP_NODELAY only then: without it every answer waits some 40 ms.
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError as e:
+        made.close()
+        raise ConfigError(
+            f"port {port} on {host} can't be had: {(e.strerror or type(e).__name__).lower()}",
+            where=setting,
+            mend="Stop what uses it, or choose another port or host",
+        ) from e
+    return made

@@ -13,7 +13,7 @@ from rich.console import Console
 from context_engine.commands.screen import Screen
 from context_engine.commands.target import Target
 from context_engine.embedded import EmbeddedEngine
-from context_engine.http_server import LoopbackServer
+from context_engine.http_server import LoopbackServer, check_free
 from context_engine.metrics import serve_metrics
 from context_engine.receiving import receiving
 from context_engine.running import Running, announced
@@ -21,6 +21,7 @@ from context_engine.schedule import Schedule
 from context_engine.worlds import AUDIENCE
 from core.clock import SystemClock
 from core.errors import ConfigError, StoreUnavailableError
+from core.settings import load_settings
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ def serve(target: Target, *, host: str | None, port: int | None) -> None:
             where=str(target.data),
             mend="Ask that one, stop it, or give another folder with --data",
         )
+    _check_ports(target, host, port)
     out = Console(width=80)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -83,6 +85,16 @@ def scheduled(engine: EmbeddedEngine, stack: ExitStack) -> Schedule:
     schedule = stack.enter_context(Schedule(engine.runner(hooks), engine.jobs(), SystemClock(), engine.stop))
     told.append(schedule)
     return schedule
+
+
+def _check_ports(target: Target, host: str | None, port: int | None) -> None:
+    """A first crawl may take hours: a port that can't be had is told before it."""
+    s = target.settings or load_settings()
+    check_free(host or s.host, s.port if port is None else port)
+    if s.metrics_port:
+        check_free(s.metrics_host, s.metrics_port, "metrics_port")
+    if target.settings is not None and (s.webhooks.password or s.webhooks.client_state_key):
+        check_free(s.webhooks.host, s.webhooks.port, "webhooks.port")
 
 
 def _how_to(out: Console, engine: EmbeddedEngine, url: str) -> None:
