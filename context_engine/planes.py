@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from core.errors import ConfigError
 from core.settings import PREFIX, Settings
@@ -77,6 +78,18 @@ def check(settings: Settings, plane: Plane) -> None:
         found = names.split("|")
         if not any(_get(settings, name) for name in found):
             raise ConfigError(f"`{plane.name}` needs it: {why}", where=found[0], mend=f"Set {' or '.join(found)}")
+    if settings.redis_url is not None and not _is_broker(settings.redis_url.get_secret_value()):
+        raise ConfigError(
+            "that is no address of a Redis server", where="redis_url", mend="Write redis://:PASSWORD@HOST:6379/0"
+        )
+
+
+def _is_broker(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("redis", "rediss") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        return False
 
 
 def _get(settings: Settings, path: str) -> Any:

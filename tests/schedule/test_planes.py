@@ -100,6 +100,12 @@ def test_workers_share_what_graph_allows_the_application() -> None:
     assert share.message_requests_per_second * 3 == pytest.approx(made.graph.message_requests_per_second)
 
 
+@pytest.mark.parametrize("url", ["http://r", "redis://", "redis://r:many", "r:6379", ""])
+def test_an_address_that_is_no_brokers_is_told_before_anything_starts(url: str) -> None:
+    with pytest.raises(ConfigError, match="redis_url"):
+        check(settings(ENOUGH["beat"] | {"redis_url": url}), BEAT)
+
+
 def test_health_is_a_fresh_heartbeat_or_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
