@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from context_engine.alone import PATIENCE, alone
 from context_engine.commands.explain import world_keys
 from context_engine.commands.lines import WIDTH, line
 from context_engine.commands.screen import Screen
@@ -23,14 +23,12 @@ from context_engine.embedded import EmbeddedEngine
 from context_engine.explain_targets import find_item, find_person
 from context_engine.wiring import build_eraser
 from core import uris
-from core.errors import ConfigError, InputError, StoreUnavailableError
+from core.errors import ConfigError, InputError
 from core.principals import Principal
 from graph.erasures import Erasure
 from graph.item_lookup import ItemLookup
-from graph.leases import Lease, LeaseStore, kept
 from ingestion.erasing import as_json as receipt_json
 
-PATIENCE = 120.0
 _ITEM = re.compile(r"(ctx|https?)://.*|!\d+|(?:AB)?#?\d+", re.IGNORECASE)
 
 
@@ -106,37 +104,14 @@ def carry_out(
     elif subject is not None and subject.person is not None:
         eraser.register_person(subject.person, addresses=subject.addresses, also=subject.also)
     names = [f"{c.name}/{reader.name}" for c in engine.connectors for reader in c.readers()]
-    with _alone(engine, names, patience):
+    ttl = timedelta(seconds=engine.settings.lease)
+    mend = (
+        "The erasure is written down, and what is read from now on is stored without it. Run "
+        "`context-engine erase --resume` when that reader has ended"
+    )
+    with alone(engine.database, names, "erase", ttl, patience=patience, mend=mend):
         done = eraser.finish()
     return done, clear_disk(engine.settings, data, engine.index.writer) if done else []
-
-
-@contextmanager
-def _alone(engine: EmbeddedEngine, names: Sequence[str], patience: float) -> Iterator[None]:
-    """Hold the leases of all readers."""
-    store, ttl = LeaseStore(engine.database), timedelta(seconds=engine.settings.lease)
-    held: list[Lease] = []
-    end = time.monotonic() + patience
-    try:
-        for name in sorted(names):
-            while (lease := store.acquire(name, "erase", ttl)) is None:
-                if time.monotonic() > end:
-                    raise StoreUnavailableError(
-                        "postgres",
-                        f"{name} is still being read by {store.holder(name) or 'another process'}. The erasure is "
-                        "written down, and what is read from now on is stored without it",
-                        mend="Run `context-engine erase --resume` when that reader has ended",
-                    )
-                time.sleep(0.5)
-            held.append(lease)
-            for other in held:
-                other.check()
-    except BaseException:
-        for lease in held:
-            lease.release()
-        raise
-    with kept(*held):
-        yield
 
 
 def _tell(done: Sequence[Erasure], disk: Sequence[str], *, as_json: bool) -> None:

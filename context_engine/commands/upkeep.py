@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from context_engine.alone import alone, leases_of
 from context_engine.commands.lines import WIDTH, line
 from context_engine.commands.screen import LABELS, Screen
 from context_engine.commands.target import Target
@@ -35,7 +37,10 @@ def sync(target: Target, *, as_json: bool, full: bool = False) -> int:
     with screen, target.open(on_progress=screen.progress, on_step=screen.step, answers=False) as engine:
         if full:
             engine.read_anew()
-        reports = engine.sync()
+        ttl = timedelta(seconds=engine.settings.lease)
+        # Workers may run over the same stores: what one has just learnt of must not be undone by what was read before.
+        with alone(engine.database, leases_of(engine.connectors), "sync", ttl, mend="They sync by themselves"):
+            reports = engine.sync()
     if as_json:
         print(json.dumps({"runs": [report_json(r) for r in reports]}))
     else:

@@ -8,8 +8,9 @@ from datetime import timedelta
 
 import pytest
 
+from context_engine.alone import alone
 from core.clock import FixedClock
-from core.errors import LeaseLostError
+from core.errors import LeaseLostError, StoreUnavailableError
 from graph.db import Database
 from graph.leases import LeaseStore, kept
 from tests.graph.support import NOW
@@ -102,3 +103,20 @@ def test_a_holder_learns_that_its_lease_was_taken_over(ingest_db: Database) -> N
         with pytest.raises(LeaseLostError):
             lease.check()
     assert store.holder("x") == "two"
+
+
+def test_work_by_hand_waits_for_what_others_are_at_work_on_and_then_keeps_them_out(ingest_db: Database) -> None:
+    store = LeaseStore(ingest_db)
+    worker = store.acquire("teams/teams", "worker 7", MINUTE)
+    assert worker is not None
+    names = ["teams/teams", "teams/access"]
+    with (
+        pytest.raises(StoreUnavailableError, match="teams/teams is still being read by worker 7"),
+        alone(ingest_db, names, "sync", MINUTE, patience=0, mend="Wait"),
+    ):
+        pytest.fail("it wrote beside a worker")
+    assert store.holder("teams/access") is None
+    worker.release()
+    with alone(ingest_db, names, "sync", MINUTE, patience=0, mend="Wait"):
+        assert {name: store.holder(name) for name in names} == dict.fromkeys(names, "sync")
+    assert store.holder("teams/access") is None
