@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 
 from context_engine.commands.finding import Finding, Health
 from core.clock import SystemClock
@@ -78,8 +78,9 @@ def _subscriptions(database: Database, now: datetime) -> Iterator[Finding]:
     failing = [s for s in known if s.reason]
     quiet = silent(known, RunStore(database).recent(_LAST_RUNS, TEAMS))
     soonest = min(s.expires_at for s in known)
+    ends = f"{'ended' if lapsed else 'ends'} {soonest.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     told = [
-        f"{len(known)} subscriptions, the first of them lives for {int((soonest - now).total_seconds())} s",
+        f"{len(known)} subscriptions, the first of them {ends}",
         *([f"{len(lapsed)} have lapsed"] if lapsed else []),
         *([f"{len(failing)} could not be made or renewed: {failing[0].reason}"] if failing else []),
         *([f"{len(quiet)} told nothing although something changed"] if quiet else []),
