@@ -25,7 +25,7 @@ from tests.support.random_events import change
 from tests.support.small_organization import small_organization
 from tests.support.source_says import Source
 from tests.support.state_dump import differences
-from tests.support.virtual_side import PROMISED, START, TurnedClock, VirtualSide
+from tests.support.virtual_side import PROMISED, TurnedClock, VirtualSide
 
 HISTORIES = int(os.environ.get("TEST_HISTORIES", "5"))
 STEPS = 14
@@ -39,29 +39,29 @@ WAYS = {"all": (0.0, 0.0), "never": (1.0, 0.0), "anyhow": (0.3, 0.3)}
 
 
 class Refusals:
-    """Since when the source has refused what to whom, as far as it was looked at."""
+    """Since when the source has refused what to whom."""
 
     def __init__(self) -> None:
         self._allowed_at: dict[tuple[str, str], datetime] = {}
-        self._seen: set[str] = set()
 
-    def look(self, side: VirtualSide, shown: dict[str, set[str]]) -> None:
-        """Take down what the source allows at this moment, of all that was ever shown."""
+    def look(self, side: VirtualSide) -> None:
+        """Take down what the source allows at this moment."""
         source, now = Source(side.sandbox.state), side.clock.now()
-        self._seen.update(*shown.values())
+        there = list(source.addresses())
         for person in side.sandbox.state.world.people:
-            for address in self._seen:
-                if source.says(person, address):
-                    self._allowed_at[person, address] = now
+            self._allowed_at |= {(person, address): now for address in there if source.says(person, address)}
 
     def broken(self, side: VirtualSide, shown: dict[str, set[str]]) -> list[str]:
         """What is shown to somebody although the source has refused it for longer than was promised."""
         now, told = side.clock.now(), []
         for person, addresses in sorted(shown.items()):
             for address in sorted(addresses):
-                since = now - self._allowed_at.get((person, address), START)
-                if since > PROMISED:
-                    told.append(f"{person} is shown {address}, refused for {int(since.total_seconds())} s")
+                allowed = self._allowed_at.get((person, address))
+                if allowed is None:
+                    told.append(f"{person} is shown {address}, which was never theirs to see")
+                elif now - allowed > PROMISED:
+                    since = int((now - allowed).total_seconds())
+                    told.append(f"{person} is shown {address}, refused for {since} s")
         return told
 
 
@@ -74,6 +74,7 @@ class History:
         self.held: list[Delivery] = []
         self.done: list[str] = []
         self.refusals = Refusals()
+        self.refusals.look(side)
 
     def step(self) -> None:
         """Something happens, or is told, or time passes."""
@@ -82,9 +83,8 @@ class History:
         self._check()
 
     def _check(self) -> None:
-        shown = self.side.shown()
-        self.refusals.look(self.side, shown)
-        broken = self.refusals.broken(self.side, shown)
+        self.refusals.look(self.side)
+        broken = self.refusals.broken(self.side, self.side.shown())
         assert not broken, "\n".join([*self.done, "---", *broken])
 
     def _change(self) -> None:
@@ -92,8 +92,7 @@ class History:
             number = self.chance.randrange(10**6)
             kinds = OF_ACCESS if number % 2 else None
             self.done.append(f"{number} {change(self.side.sandbox.state, number, kinds)}")
-        # What the source allows may have changed more than once since it was last looked at.
-        self.refusals.look(self.side, self.side.shown())
+            self.refusals.look(self.side)
         self.held += [d for d in self.side.sandbox.hooks.take() if self.chance.random() >= self.lost]
 
     def _deliver(self) -> None:

@@ -101,7 +101,7 @@ def test_what_meets_a_running_crawl_is_obeyed_in_time_and_ends_as_a_fresh_engine
 
         def look() -> None:
             shown = side.shown()
-            refusals.look(side, shown)
+            refusals.look(side)
             broken = refusals.broken(side, shown)
             assert not broken, "\n".join([*done, "---", *broken])
 
@@ -110,6 +110,7 @@ def test_what_meets_a_running_crawl_is_obeyed_in_time_and_ends_as_a_fresh_engine
             for _ in range(chance.choice((1, 2, 4))):
                 number = chance.randrange(10**6)
                 done.append(f"{number} {change(side.sandbox.state, number, OF_ACCESS if number % 2 else None)}")
+                refusals.look(side)
                 time.sleep(chance.random() * 0.1)
             look()
             for delivery in side.sandbox.hooks.take():

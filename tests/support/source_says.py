@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from urllib.parse import unquote
 
+from core import uris
 from fixtures.sandbox.access import may_read
 from fixtures.sandbox.refs import Ref
 from fixtures.sandbox.state import SandboxState
@@ -20,6 +22,29 @@ class Source:
         self._channels = {
             ids.channel(team, key): (team, key) for team, model in state.world.teams.items() for key in model.channels
         }
+
+    def addresses(self) -> Iterator[str]:
+        """The address of everything that is there now."""
+        state, ids = self._state, self._state.ids
+        organization, tenant = state.organization or "", state.tenant_id
+        for number in state.work_item_numbers():
+            yield uris.work_item(organization, number)
+            for comment, _ in state.comments(number):
+                yield uris.work_item_comment(organization, number, comment)
+        for wiki_id, wiki in self._wikis.items():
+            for key in state.lookup.pages[wiki] if wiki in state.wikis() else ():
+                if not state.is_deleted(Ref("page", (wiki, key))):
+                    yield uris.wiki_page(organization, wiki_id, state.page_now(wiki, key).id)
+        for repo_id, repo in self._repos.items():
+            if repo in state.repos():
+                yield from (uris.file(organization, repo_id, path) for path in state.files(repo))
+                yield from (uris.commit(organization, repo_id, c.sha) for c in state.git(repo).history())
+                yield from (uris.pull_request(organization, repo_id, n) for n in state.pull_requests(repo))
+        for team, channel in state.channel_keys():
+            for root in state.messages(team, channel):
+                yield uris.thread(tenant, ids.channel(team, channel), root.id)
+                for reply in state.replies(team, channel, root.key):
+                    yield uris.reply(tenant, ids.channel(team, channel), root.id, reply.id)
 
     def says(self, person: str, address: str) -> bool:
         """Whether `person` may read the item, comment or reply at `address` now."""
