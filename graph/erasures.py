@@ -99,8 +99,8 @@ class ErasureStore:
     ) -> str:
         """From now on the person is left out of what is stored; return the subject that they are kept under.
 
-        `shown` are names that they go by, `addresses` mail addresses, logins and ids; `also` what else to look for, as it
-        is. Of all that only digests are kept, beside those of an earlier request.
+        `shown` are names that they go by, `addresses` mail addresses, logins and ids; `also` what else to look for, as
+        it is. Of all that only digests are kept, beside those of an earlier request.
         """
 
         def work(connection: Connection[DictRow]) -> str:
