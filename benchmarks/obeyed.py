@@ -4,7 +4,8 @@
 
 An embedded engine with its real schedule and receiver, on the demo company in the sandbox, in one process. A change is
 made; who it is about is looked at every few milliseconds, by the steps that a question takes. By webhook the engine
-polls nothing meanwhile; by polling no delivery is sent, and everything is polled every `--interval` seconds.
+polls nothing meanwhile; by polling no delivery is sent, everything is polled every `--interval` seconds, and changes
+are made at any time between two polls.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from benchmarks.get_context import machine
@@ -202,14 +204,17 @@ def measure(
         told = way == "webhook"
         with running(world, data / way, told=told, interval=interval, embedder=embedder, stores=stores()) as engine:
             watcher, found = Watcher(engine), taken_by.setdefault(way, {})
+            pauses = Random(1)  # noqa: S311 - when to make a change
             for case in cases:
                 if told and not case.told:
                     continue
                 assert watcher.sees(case.person, case.item), case.name
                 taken = found.setdefault(case.name, {"gone": [], "back": []})
                 for _ in range(rounds):
-                    taken["gone"].append(watcher.takes(case.change, case, sees=False))
-                    taken["back"].append(watcher.takes(case.undo, case, sees=True))
+                    for kind, change in (("gone", case.change), ("back", case.undo)):
+                        if not told:
+                            time.sleep(pauses.uniform(0, interval))
+                        taken[kind].append(watcher.takes(change, case, sees=kind == "back"))
     return {
         "rounds": rounds,
         "interval": interval,
