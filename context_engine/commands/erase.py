@@ -124,7 +124,7 @@ def _tell(done: Sequence[Erasure], disk: Sequence[str], *, as_json: bool) -> Non
     for erasure in done:
         out.print(f"[bold]erased[/bold]: {erasure.kind} {escape(erasure.subject)}", highlight=False, soft_wrap=True)
         for what, n in erasure.receipt["gone"].items():
-            line(out, 2, "", f"{n} {escape(what)}")
+            line(out, 2, "", f"{escape(what)}: {n}")
         for what in erasure.receipt["kept"]:
             line(out, 2, "kept: ", escape(what))
     for told in disk:
