@@ -27,7 +27,7 @@ from tests.support.source_says import Source
 from tests.support.state_dump import differences
 from tests.support.virtual_side import PROMISED, TurnedClock, VirtualSide
 
-HISTORIES = int(os.environ.get("TEST_HISTORIES", "5"))
+HISTORIES = int(os.environ.get("TEST_HISTORIES", "4"))
 STEPS = 14
 # Every second change is one of these: they refuse somebody something, or let them in.
 OF_ACCESS = (
@@ -140,7 +140,7 @@ def clock() -> TurnedClock:
 def sandbox(tmp_path_factory: pytest.TempPathFactory, clock: TurnedClock) -> Iterator[SandboxServer]:
     """One server for all rows; its deliveries and subscriptions live by the row's clock."""
     folder = tmp_path_factory.mktemp("sandbox")
-    with SandboxServer(small_organization(), folder, remember=False, hooks_clock=clock) as server:
+    with SandboxServer(small_organization(teams=True), folder, remember=False, hooks_clock=clock) as server:
         yield server
 
 

@@ -26,14 +26,14 @@ from tests.support.random_events import change
 from tests.support.small_organization import small_organization
 from tests.support.state_dump import differences
 
-ROWS = int(os.environ.get("TEST_EVENT_ROWS", "24"))
+ROWS = int(os.environ.get("TEST_EVENT_ROWS", "12"))
 SYNC = -1  # stands between the numbers of changes
 
 
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
     """One server for all rows; each begins at the beginning of its world."""
-    with SandboxServer(small_organization(), tmp_path_factory.mktemp("sandbox"), remember=False) as server:
+    with SandboxServer(small_organization(teams=True), tmp_path_factory.mktemp("sandbox"), remember=False) as server:
         yield server
 
 

@@ -24,7 +24,7 @@ from tests.support.random_events import change
 from tests.support.small_organization import small_organization
 from tests.support.state_dump import Dump, differences, shown_in_pieces
 
-KILLS = int(os.environ.get("TEST_KILLS", "160"))
+KILLS = int(os.environ.get("TEST_KILLS", "100"))
 FIRST, LATER = max(1, KILLS // 20), max(1, KILLS // 40)
 _REQUEST = re.compile(r"^(before|after) (GET|POST|OPTIONS)\b")
 _OF_DELETIONS = ("after tombstone", "before record_removed", "after miss", "before record_withheld")

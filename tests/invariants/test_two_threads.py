@@ -87,7 +87,7 @@ def clock() -> TurnedClock:
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory, clock: TurnedClock) -> Iterator[SandboxServer]:
     folder = tmp_path_factory.mktemp("sandbox")
-    with SandboxServer(small_organization(), folder, remember=False, hooks_clock=clock) as server:
+    with SandboxServer(small_organization(teams=True), folder, remember=False, hooks_clock=clock) as server:
         yield server
 
 

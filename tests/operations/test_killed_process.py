@@ -27,7 +27,7 @@ from tests.support.random_events import change
 from tests.support.small_organization import small_organization
 from tests.support.state_dump import differences
 
-KILLS = int(os.environ.get("TEST_SIGKILLS", "8"))
+KILLS = int(os.environ.get("TEST_SIGKILLS", "4"))
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from tests.sandbox.small import AT, allow, commit, deny, item, message, page, st
 Data = dict[str, Any]
 
 
-def small_organization() -> World:
-    """Two projects: work items with comments and links, a project wiki, a code wiki, repos, pull requests; and two
-    teams with a channel of each kind."""
+def small_organization(*, teams: bool = False) -> World:
+    """Two projects: work items with comments and links, a project wiki, a code wiki, repos, pull requests; with `teams`,
+    two of these and a channel of each kind."""
     one: Data = {
         "acl": allow("group:staff"),
         "areas": {"/Pay": {}, "/Pay/Cards": {"acl": deny("ben")}, "/Closed": {"inherit": False, "acl": allow("ann")}},
@@ -75,7 +75,7 @@ def small_organization() -> World:
             "lab": {"commits": [stamp("cat", AT) | {"key": "l1", "message": "Begin", "files": {"l.py": "y = 2\n"}}]}
         },
     }
-    teams: Data = {
+    talk: Data = {
         "Core": {
             "members": ["ann", "group:ops", "gil"],
             "channels": {
@@ -99,7 +99,7 @@ def small_organization() -> World:
             "channels": {"General": {"messages": [message("h1", "Welcome", "cat")]}},
         },
     }
-    made = world(one, teams=teams).model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+    made = world(one, teams=talk if teams else None).model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     made["azure_devops"]["projects"]["Q"] = two
     made["format"] = 1
     return World.model_validate(made)
