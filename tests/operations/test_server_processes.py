@@ -35,7 +35,7 @@ VECTORS = ("dense", "keywords")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerStack]:
     """Polls of access are far between, so what is obeyed soon is obeyed because of a delivery."""
     with server_stack(
-        small_organization(),
+        small_organization(teams=True),
         tmp_path_factory.mktemp("server"),
         REVOCATION_SLA="3600",
         PERMISSION_INTERVAL="600",

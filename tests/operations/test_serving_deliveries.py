@@ -36,7 +36,9 @@ def engine(postgres: PostgresServer, tmp_path: Path) -> Iterator[EmbeddedEngine]
     }
     with ExitStack() as stack:
         stack.callback(postgres.drop, database)
-        made = EmbeddedEngine(data=tmp_path, world=small_organization(), embedder=QuickEmbedder(), overrides=overrides)
+        made = EmbeddedEngine(
+            data=tmp_path, world=small_organization(teams=True), embedder=QuickEmbedder(), overrides=overrides
+        )
         stack.enter_context(made)
         made.bring_up_to_date()
         scheduled(made, stack)

@@ -30,7 +30,7 @@ NOWHERE = "http://127.0.0.1:9"
 @pytest.fixture
 def server(serve: Serve) -> SandboxServer:
     """The small organization, with every subscription that there can be."""
-    made = serve(small_organization(), remember=False)
+    made = serve(small_organization(teams=True), remember=False)
     made.hooks.settings.wiki_pushes = True
     book, now = made.hooks.book, made.hooks.book.now()
     everything = frozenset({"created", "updated", "deleted"})

@@ -11,8 +11,8 @@ Data = dict[str, Any]
 
 
 def small_organization(*, teams: bool = False) -> World:
-    """Two projects: work items with comments and links, a project wiki, a code wiki, repos, pull requests; with `teams`,
-    two of these and a channel of each kind."""
+    """Two projects: work items with comments and links, a project wiki, a code wiki, repos, pull requests; with
+    `teams` two of these, too, and a channel of each kind."""
     one: Data = {
         "acl": allow("group:staff"),
         "areas": {"/Pay": {}, "/Pay/Cards": {"acl": deny("ben")}, "/Closed": {"inherit": False, "acl": allow("ann")}},
@@ -99,7 +99,8 @@ def small_organization(*, teams: bool = False) -> World:
             "channels": {"General": {"messages": [message("h1", "Welcome", "cat")]}},
         },
     }
-    made = world(one, teams=talk if teams else None).model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+    whole = world(one, teams=talk if teams else None)
+    made = whole.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     made["azure_devops"]["projects"]["Q"] = two
     made["format"] = 1
     return World.model_validate(made)

@@ -48,7 +48,7 @@ def turned() -> Turned:
 
 @pytest.fixture(scope="module")
 def sandbox(sandbox_home: Path, turned: Turned) -> Iterator[SandboxServer]:
-    with SandboxServer(small_organization(), sandbox_home, remember=False, hooks_clock=turned) as server:
+    with SandboxServer(small_organization(teams=True), sandbox_home, remember=False, hooks_clock=turned) as server:
         yield server
 
 

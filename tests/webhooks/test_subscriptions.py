@@ -105,7 +105,7 @@ def running(
 ) -> Iterator[Side]:
     folder = tmp_path_factory.mktemp("subscriptions")
     _, mine, theirs = databases
-    with SandboxServer(small_organization(), sandbox_home, remember=False, hooks_clock=clock) as sandbox:
+    with SandboxServer(small_organization(teams=True), sandbox_home, remember=False, hooks_clock=clock) as sandbox:
         side = Side(sandbox, theirs, clock, folder)
         app = create_receiver(
             side.settings(public_url=None), Inbox(mine, clock), SubscriptionStore(mine), lambda _: None, clock

@@ -44,7 +44,7 @@ KINDS = (
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
     """One server; each test begins at the beginning of its world."""
-    with SandboxServer(small_organization(), tmp_path_factory.mktemp("sandbox"), remember=False) as server:
+    with SandboxServer(small_organization(teams=True), tmp_path_factory.mktemp("sandbox"), remember=False) as server:
         yield server
 
 
