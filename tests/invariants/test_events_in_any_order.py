@@ -27,7 +27,7 @@ from tests.support.source_says import Source
 from tests.support.state_dump import differences
 from tests.support.virtual_side import PROMISED, TurnedClock, VirtualSide
 
-HISTORIES = int(os.environ.get("TEST_HISTORIES", "4"))
+HISTORIES = int(os.environ.get("TEST_HISTORIES", "3"))
 STEPS = 14
 # Every second change is one of these: they refuse somebody something, or let them in.
 OF_ACCESS = (
