@@ -54,6 +54,7 @@ class ScriptedReader:
         self.refused: set[str] = set()
         self.unlisted = False
         self.list_breaks = False
+        self.read_breaks = False
         self.extra: list[Change] = []
         self.fetched: list[str] = []
         self.listed = 0
@@ -61,6 +62,8 @@ class ScriptedReader:
         self.per_batch = 100
 
     def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
+        if self.read_breaks:
+            raise SourceError("the source broke off")
         given = dict(checkpoint or {}).get("given", {})
         changed = [u for u in sorted(self.items) if given.get(u) != self.items[u] and not self._is_refused(u)]
         changes = [self._change(u) for u in changed] + self.extra

@@ -205,18 +205,18 @@ def test_a_crawl_waits_for_payloads_that_another_is_rewriting_and_counts_that_as
 
 def test_a_source_that_fails_is_asked_less_and_less_often_and_never_given_up(plan: Scheduled) -> None:
     plan.runner.run(PERMISSIONS)
-    plan.source.list_breaks = True
+    plan.source.read_breaks = True
     began, waits = plan.clock.now(), []
     for _ in range(9):
         result = plan.runner.run(CONTENT)
-        assert (result.state, result.reason) == ("failed", "the list broke off")
+        assert (result.state, result.reason) == ("failed", "the source broke off")
         due = plan.jobs.states()[CONTENT.name].due_at
         waits.append((due - plan.clock.now()).total_seconds())
         plan.clock.move_to(due)
         plan.runner.run(PERMISSIONS)
     assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
     assert plan.dead.all() == []
-    plan.source.list_breaks = False
+    plan.source.read_breaks = False
     assert plan.state(CONTENT) == "done"
     assert plan.jobs.states()[CONTENT.name].due_at - plan.clock.now() == timedelta(seconds=60)
     assert began < plan.clock.now()
