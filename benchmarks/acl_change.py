@@ -10,8 +10,6 @@ every question's list of blocked ones; and whom a new rule lets in is found only
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import tempfile
 import threading
 import time
@@ -24,7 +22,7 @@ from uuid import UUID
 
 import numpy as np
 
-from benchmarks.get_context import machine
+from benchmarks.report import machine, tell
 from context_engine.embedded import QUERY_ROLE
 from context_engine.postgres import EmbeddedPostgres
 from core import principals
@@ -192,10 +190,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="context-engine-benchmark-") as folder:
         result = measure(options.chunks, options.size, options.data or Path(folder))
-    if options.json:
-        json.dump(result, sys.stdout)
-    else:
-        show(result)
+    tell(result, show, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from benchmarks.get_context import machine
+from benchmarks.report import machine, tell
 from context_engine.embedded import QUERY_ROLE
 from context_engine.http_server import LoopbackServer
 from context_engine.postgres import EmbeddedPostgres
@@ -189,10 +189,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="context-engine-benchmark-") as folder:
         result = measure(Path(folder), senders=options.senders, seconds=options.seconds)
-    if options.json:
-        json.dump(result, sys.stdout)
-    else:
-        show(result)
+    tell(result, show, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Where the time of a warm get_context over HTTP goes, in one run over the demo world's golden questions.
 
-    .venv/bin/python benchmarks/get_context.py [--world DIR] [--data DIR] [--rounds N] [--json]
+    .venv/bin/python -m benchmarks.get_context [--world DIR] [--data DIR] [--rounds N] [--json]
 
 The client, the API and the embedded stores share one process and machine. Every step is timed by its own clock, less
 the steps inside it, so the shares add up to the whole. Shares and ratios can be compared between machines, times can't.
@@ -10,11 +10,7 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
-import os
-import platform
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -30,6 +26,7 @@ import psycopg
 
 import query.api.app
 import query.compose
+from benchmarks.report import machine, tell
 from context_engine.commands.target import DEMO_WORLD
 from context_engine.embedded import EmbeddedEngine
 from context_engine.evaluate import request_body
@@ -166,15 +163,6 @@ def measure(world: Path, data: Path, rounds: int) -> dict[str, Any]:
     }
 
 
-def machine() -> str:
-    """Processor, cores, Python."""
-    cpu = next(
-        (x.split(":", 1)[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x),
-        platform.machine(),
-    )
-    return f"{cpu}, {os.cpu_count()} cores, Python {platform.python_version()}"
-
-
 def show(result: dict[str, Any]) -> None:
     """The result as Markdown."""
     print(f"{result['date']}, {result['machine']}")
@@ -197,10 +185,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="context-engine-benchmark-") as data:
         result = measure(options.world, options.data or Path(data), options.rounds)
-    if options.json:
-        json.dump(result, sys.stdout)
-    else:
-        show(result)
+    tell(result, show, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,7 @@ are made at any time between two polls.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.get_context import machine
+from benchmarks.report import machine, tell
 from context_engine.commands.target import DEMO_WORLD
 from context_engine.embedded import EmbeddedEngine
 from context_engine.receiving import receiving
@@ -255,10 +253,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="context-engine-benchmark-") as folder:
         result = measure(options.world, Path(folder), rounds=options.rounds, interval=options.interval)
-    if options.json:
-        json.dump(result, sys.stdout)
-    else:
-        show(result)
+    tell(result, show, as_json=options.json)
 
 
 if __name__ == "__main__":

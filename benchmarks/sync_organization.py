@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -25,8 +23,8 @@ from typing import Any
 import httpx
 import numpy as np
 
-from benchmarks.get_context import machine
 from benchmarks.organization_server import served, settings_for
+from benchmarks.report import machine, tell
 from benchmarks.sync_watch import Leg, Watch
 from context_engine.embedded import EmbeddedEngine
 from core.embedding.sentence_transformers import SentenceTransformersEmbedder
@@ -214,10 +212,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="context-engine-benchmark-") as folder:
         result = measure(options.scale, options.seed, options.data or Path(folder), cheap_vectors=options.cheap_vectors)
-    if options.json:
-        json.dump(result, sys.stdout)
-    else:
-        show(result)
+    tell(result, show, as_json=options.json)
 
 
 if __name__ == "__main__":
