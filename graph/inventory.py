@@ -64,6 +64,12 @@ class Inventory:
             ).fetchall()
         return set(uris) - {r["uri"] for r in rows}
 
+    def rules(self) -> dict[ScopeId, tuple[int, bool]]:
+        """Of each scope the version of its rule, and whether the index has it."""
+        with self._db.connection() as connection:
+            rows = connection.execute("SELECT id, acl_version, indexed_version FROM scopes").fetchall()
+        return {ScopeId(r["id"]): (r["acl_version"], r["indexed_version"] == r["acl_version"]) for r in rows}
+
     def problems(self, source: Source) -> RecordProblems:
         """What is wrong with the record of a source."""
         with self._db.connection() as connection:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from core.access import WITHHELD, ScopeId
 from core.index.port import IndexWriter
@@ -18,6 +18,10 @@ from graph.inventory import Inventory, RecordProblems
 
 _MODULUS = 1 << 128
 _TOLD = 5
+# So often is looked again where a rule changed meanwhile; what then differs is withheld.
+_LOOKS = 3
+# In place of the version of a rule that is on its way to the index.
+_MOVING = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,18 +105,37 @@ class Gate:
 
     def check(self, source: Source) -> Verdict:
         """Compare. What differs is withheld at once, so that the next run's repair writes it anew; points without a
-        record are removed. Points of withheld items match no search and are compared when they are back."""
+        record are removed. Points of withheld items match no search and are compared when they are back.
+
+        Where a rule is on its way to the index, points that still have its last version are no reason to withhold
+        them, since queries look after that scope until they are rewritten; the run has not passed all the same.
+        """
         record = self._inventory.problems(source)
-        held, withheld = self._held(source, each=False)
-        wanted = self._wanted(source, each=False)
-        orphans = self._inventory.unknown(withheld) if withheld else set()
-        differing: set[str] = set()
-        if (held.total, held.points) != (wanted.total, wanted.points):
-            held, _ = self._held(source, each=True)
-            wanted = self._wanted(source, each=True)
-            orphans |= self._inventory.unknown(held.by_item.keys() - wanted.by_item.keys())
-            every = held.by_item.keys() | wanted.by_item.keys()
-            differing = {u for u in every if held.by_item[u] != wanted.by_item[u]} - orphans
+        moving: frozenset[ScopeId] = frozenset()
+        orphans, differing = set[str](), set[str]()
+        for _ in range(_LOOKS):
+            before = self._inventory.rules()
+            moving |= {scope for scope, (_, indexed) in before.items() if not indexed}
+            held, withheld = self._held(source, moving, each=False)
+            wanted = self._wanted(source, moving, each=False)
+            orphans = self._inventory.unknown(withheld) if withheld else set()
+            differing = set()
+            if (held.total, held.points) != (wanted.total, wanted.points):
+                held, _ = self._held(source, moving, each=True)
+                wanted = self._wanted(source, moving, each=True)
+                orphans |= self._inventory.unknown(held.by_item.keys() - wanted.by_item.keys())
+                every = held.by_item.keys() | wanted.by_item.keys()
+                differing = {u for u in every if held.by_item[u] != wanted.by_item[u]} - orphans
+            if not differing:
+                break
+            # A rule may have changed, and been rewritten, between two looks at its points.
+            now = self._inventory.rules()
+            changed = {scope for scope, (version, _) in now.items() if before.get(scope, (version, True))[0] != version}
+            changed |= {scope for scope, (_, indexed) in now.items() if not indexed}
+            if changed <= moving:
+                break
+            moving |= changed
+        record = replace(record, pending_scopes=max(record.pending_scopes, len(moving)))
         self._index.delete_items(sorted(orphans))
         self._inventory.forget_indexed(differing)
         return Verdict(
@@ -123,20 +146,21 @@ class Gate:
             orphans=tuple(sorted(orphans)),
         )
 
-    def _held(self, source: Source, *, each: bool) -> tuple[_Fold, set[str]]:
+    def _held(self, source: Source, moving: frozenset[ScopeId], *, each: bool) -> tuple[_Fold, set[str]]:
         fold, withheld = _Fold(each), set[str]()
         for p in self._index.inventory(source):
             if p.scope == WITHHELD:
                 withheld.add(p.uri)
             else:
-                fold.add(p.uri, p.ordinal, p.digest, p.scope, p.acl_version)
+                fold.add(p.uri, p.ordinal, p.digest, p.scope, _MOVING if p.scope in moving else p.acl_version)
         return fold, withheld
 
-    def _wanted(self, source: Source, *, each: bool) -> _Fold:
+    def _wanted(self, source: Source, moving: frozenset[ScopeId], *, each: bool) -> _Fold:
         fold = _Fold(each)
         for item in self._inventory.expected(source):
             for ordinal, digest in enumerate(item.digests):
-                fold.add(item.uri, ordinal, digest, item.scope, item.acl_version)
+                version = _MOVING if item.scope in moving else item.acl_version
+                fold.add(item.uri, ordinal, digest, item.scope, version)
         return fold
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from core.access import WITHHELD
+from core.access import WITHHELD, ScopeId
 from core.index.port import IndexPoint
+from core.items import Source
 from core.principals import Principal
 from graph.db import Database
+from graph.inventory import Expected
 from tests.graph.support import IRIS, TEO, allow, asking, scope
 from tests.ingestion.scripted import ScriptedSide, scripted_side
 
@@ -92,6 +94,40 @@ def test_a_rule_that_changes_while_points_are_written_is_theirs_in_the_end(side:
     assert report.checks["passed"] is True
     assert {p.acl_version for p in writer.inventory(side.source.source)} == {2}
     assert shown(side) == set()
+
+
+def test_a_rule_on_its_way_to_the_index_fails_the_run_and_withholds_nothing(side: ScriptedSide) -> None:
+    side.scopes.apply("scripted", [scope("open", allow(IRIS, TEO))], complete=True, at=side.clock.now())
+    report = side.synchronizer.sync_reader(side.connector, side.source)
+    assert (report.state, report.checks["pending_scopes"], report.checks["differing"]) == ("failed", 1, 0)
+    assert shown(side) == {A, B}
+    # What else is wrong there is found and withheld all the same.
+    side.index.writer.move_item(A, ScopeId("elsewhere"), (IRIS,), 1)
+    assert side.synchronizer.sync_reader(side.connector, side.source).checks["differing"] == 1
+    assert shown(side) == {B}
+    side.synchronizer.repair()
+    assert side.synchronizer.sync_reader(side.connector, side.source).state == "complete"
+    assert shown(side) == {A, B}
+
+
+def test_rules_that_change_and_are_rewritten_while_the_gate_looks_withhold_nothing(
+    side: ScriptedSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = side.synchronizer._gate
+    wanted = gate._inventory.expected
+    changes = iter([(IRIS, TEO), (IRIS,)])
+
+    def while_looking(source: Source) -> Iterator[Expected]:
+        if (who := next(changes, None)) is not None:
+            side.scopes.apply("scripted", [scope("open", allow(*who))], complete=True, at=side.clock.now())
+            side.synchronizer.write_access()
+        return wanted(source)
+
+    monkeypatch.setattr(gate._inventory, "expected", while_looking)
+    report = side.synchronizer.sync_reader(side.connector, side.source)
+    assert (report.state, report.checks["differing"]) == ("failed", 0)
+    assert shown(side) == {A, B}
+    assert side.synchronizer.sync_reader(side.connector, side.source).state == "complete"
 
 
 def test_memberships_alone_leave_the_rules_as_they_are(side: ScriptedSide) -> None:
