@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from core.items import Source
 from graph.hinted import Hinted
 from graph.inbox import ATTEMPTS, PendingHint
 from graph.versions import is_number, order
-from ingestion.connector import Batch, Change, Failure, Reader, Unlisted
+from ingestion.around import Around
+from ingestion.connector import Change, Failure, Reader
 
 # So often a source may contradict a deletion of which it told no version, some 65 seconds in all. Then it is believed:
 # what is restored can't be told from what is not gone everywhere yet.
@@ -51,39 +51,22 @@ class Group:
         return None
 
 
-class Strangers:
+class Strangers(Around):
     """A reader that parks nothing of ours: what the record does not have, or no longer, and the source does not show us
     is no failure of a sync, since hooks tell of more than we may read. `refused` collects it."""
 
     def __init__(self, reader: Reader, unknown: set[str]) -> None:
-        self._reader, self._unknown = reader, unknown
+        super().__init__(reader)
+        self._unknown = unknown
         self.refused: set[str] = set()
 
-    @property
-    def name(self) -> str:
-        """See `ingestion.connector.Reader`; the reader's own."""
-        return self._reader.name
-
-    @property
-    def source(self) -> Source:
-        """See `ingestion.connector.Reader`; the reader's own."""
-        return self._reader.source
-
-    def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
-        """See `ingestion.connector.Reader`; the reader's own."""
-        return self._reader.read(checkpoint)
-
     def fetch(self, uris: Sequence[str]) -> Iterator[Change]:
-        """See `ingestion.connector.Reader`."""
-        for change in self._reader.fetch(uris):
+        """What the reader fetches, but for that."""
+        for change in super().fetch(uris):
             if isinstance(change, Failure) and change.hide and change.uri in self._unknown:
                 self.refused.add(change.uri)
             else:
                 yield change
-
-    def present(self) -> Iterator[str | Unlisted] | None:
-        """See `ingestion.connector.Reader`; the reader's own."""
-        return self._reader.present()
 
 
 def grouped(pending: Iterable[PendingHint]) -> list[Group]:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from core.errors import SourceAuthError, SourceError, SourceNotFoundError, SourceThrottledError
-from core.items import Source
+from ingestion.around import Around
 from ingestion.azure_devops.client import AdoClient
 from ingestion.azure_devops.faults import ODD_SHAPE, odd_shape, shaped
-from ingestion.connector import Batch, Change, Failure, Reader, Unlisted
+from ingestion.connector import Batch, Change, Failure, Unlisted
 
 _IN_A_ROW = 4
 
@@ -48,35 +48,22 @@ class Guard:
         return changes
 
 
-class Sound:
+class Sound(Around):
     """A reader whose lists, where they are of an unexpected shape, end its run as any other failure of the source."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-
-    @property
-    def name(self) -> str:
-        """See `ingestion.connector.Reader`; the reader's own."""
-        return self._reader.name
-
-    @property
-    def source(self) -> Source:
-        """See `ingestion.connector.Reader`; the reader's own."""
-        return self._reader.source
-
     def read(self, checkpoint: Mapping[str, Any] | None) -> Iterator[Batch]:
-        """See `ingestion.connector.Reader`."""
+        """What the reader reads."""
         with shaped(self.name):
-            yield from self._reader.read(checkpoint)
+            yield from super().read(checkpoint)
 
     def fetch(self, uris: Sequence[str]) -> Iterator[Change]:
-        """See `ingestion.connector.Reader`."""
+        """What the reader fetches."""
         with shaped(self.name):
-            yield from self._reader.fetch(uris)
+            yield from super().fetch(uris)
 
     def present(self) -> Iterator[str | Unlisted] | None:
-        """See `ingestion.connector.Reader`."""
-        listed = self._reader.present()
+        """What the reader lists."""
+        listed = super().present()
         return self._soundly(listed) if listed is not None else None
 
     def _soundly(self, listed: Iterator[str | Unlisted]) -> Iterator[str | Unlisted]:
