@@ -99,7 +99,8 @@ class HintProcessor:
             well = self._read(connector, reader, grouped(pending)) and well
         while not only_items and (pending := self._inbox.pending(connector.name, HintKind.READER, reader.name)):
             between()
-            report = self._synchronizer.sync_reader(connector, reader, between=between)
+            # Whole lists are held against the record by the polls, however many deliveries there are.
+            report = self._synchronizer.sync_reader(connector, reader, between=between, compares=False)
             ids = [p.id for p in pending]
             if report.state == "failed":
                 self._inbox.failed(ids, report.reason or report.state)

@@ -96,20 +96,26 @@ class SubscriptionKeeper:
         return done
 
     def lifecycle(self, hint: Hint) -> None:
-        """Do what Graph says of a subscription (`hint.place`, its id; `hint.note`). Raises SourceError."""
+        """Do what Graph says of a subscription (`hint.place`, its id; `hint.note`). Raises SourceError where that was
+        refused, so that it is tried again."""
         row = next((s for s in self._store.all(CONNECTOR) if s.id and s.id == hint.place), None)
         if row is None or self._urls() is None:
             return  # another took its place meanwhile
         match hint.note:
             case "reauthorizationRequired":
-                self._renew(row)
+                self._done(self._renew(row), row)
             case "subscriptionRemoved":
                 self._store.ended(CONNECTOR, row.resource, self._clock.now())
-                self._make(row.resource, row)
+                self._done(self._make(row.resource, row), row)
             case "missed":
                 self._read_gap()
             case _:
                 log.info("a subscription was told %r, of which nothing is made", hint.note)
+
+    @staticmethod
+    def _done(well: bool, row: Subscription) -> None:
+        if not well:
+            raise SourceError("Graph refuses the subscription", where=row.resource)
 
     # --- one subscription
 

@@ -225,6 +225,18 @@ def test_what_graph_says_of_a_subscription_is_done(side: Side, event: Any) -> No
     assert side.keep() == {}
 
 
+def test_a_renewal_that_graph_refuses_is_asked_for_again(side: Side) -> None:
+    side.keep()
+    row = side.row("/users")
+    hint = Hint(connector="teams", kind=HintKind.SUBSCRIPTION, place=row.id, note="reauthorizationRequired")
+    side.sandbox.faults.fail(".*/subscriptions/.*", status=400, times=1)
+    with pytest.raises(SourceError, match="refuses"):
+        side.keeper().lifecycle(hint)
+    side.clock.advance(timedelta(minutes=1))
+    side.keeper().lifecycle(hint)
+    assert side.row("/users").renewed_at > row.renewed_at
+
+
 def test_what_is_said_of_a_subscription_that_another_replaced_is_over(side: Side) -> None:
     side.keep()
     for place in ("gone", ""):
