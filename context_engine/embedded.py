@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -116,6 +118,8 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         self._on_step("postgres")
         ingest_url, query_url = self._postgres()
         self.database = self._stack.enter_context(closing(Database(ingest_url, max_size=_CONNECTIONS)))
+        # Nobody else owns the data folder, so what a killed predecessor still held is let go.
+        LeaseStore(self.database).forget(self.holder)
         hooks_url = self.settings.postgres_hooks_url
         self.hooks_database = self._stack.enter_context(
             closing(Database(hooks_url.get_secret_value() if hooks_url is not None else ingest_url))
@@ -172,23 +176,27 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
 
     def runner(self, webhooks: WebhookSettings | None = None) -> JobRunner:
         """What runs the jobs of the schedule; its crawls end where `stop` is set. `webhooks`: settings of a receiver
-        that was started meanwhile.
-
-        Nobody else owns the data folder, so what a killed predecessor still held under this name is let go.
-        """
+        that was started meanwhile."""
         settings = self.settings if webhooks is None else self.settings.model_copy(update={"webhooks": webhooks})
-        holder = f"embedded in {self._data.resolve()}"
-        clock = SystemClock()
-        LeaseStore(self.database, clock).forget(holder)
         return build_runner(
             settings,
             self.database,
             self.synchronizer,
             self.connectors,
-            holder=holder,
-            clock=clock,
+            holder=self.holder,
+            clock=SystemClock(),
             stopping=self.stop.is_set,
         )
+
+    @property
+    def holder(self) -> str:
+        """Who leases of this engine name: whoever owns this data folder on this machine, so its predecessors too."""
+        return f"embedded on {socket.gethostname()} in {self._data.resolve()}"
+
+    @property
+    def lease(self) -> timedelta:
+        """For how long a lease is taken at a time."""
+        return timedelta(seconds=self.settings.lease)
 
     def jobs(self) -> JobStore:
         """When the jobs of the schedule are due."""

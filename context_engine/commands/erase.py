@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 from rich.console import Console
@@ -104,12 +103,11 @@ def carry_out(
     elif subject is not None and subject.person is not None:
         eraser.register_person(subject.person, addresses=subject.addresses, also=subject.also)
     names = [f"{c.name}/{reader.name}" for c in engine.connectors for reader in c.readers()]
-    ttl = timedelta(seconds=engine.settings.lease)
     mend = (
         "The erasure is written down, and what is read from now on is stored without it. Run "
         "`context-engine erase --resume` when that reader has ended"
     )
-    with alone(engine.database, names, "erase", ttl, patience=patience, mend=mend):
+    with alone(engine.database, names, engine.holder, engine.lease, patience=patience, mend=mend):
         done = eraser.finish()
     return done, clear_disk(engine.settings, data, engine.index.writer) if done else []
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
+from context_engine.alone import alone, leases_of
 from context_engine.commands.screen import Screen
 from context_engine.commands.target import Target
 from context_engine.embedded import EmbeddedEngine
@@ -26,6 +27,7 @@ from core.settings import load_settings
 log = logging.getLogger(__name__)
 
 TOKEN_SECONDS = 8 * 3600
+_BESIDE = "Start it again when that has ended, or leave these stores to the workers"
 
 
 def serve(target: Target, *, host: str | None, port: int | None) -> None:
@@ -45,7 +47,9 @@ def serve(target: Target, *, host: str | None, port: int | None) -> None:
         screen = Screen()
         with screen:
             engine = stack.enter_context(target.open(on_progress=screen.progress, on_step=screen.step))
-            screen.reports(engine.bring_up_to_date())
+            # Workers may run over the same stores, see `sync`.
+            with alone(engine.database, leases_of(engine.connectors), engine.holder, engine.lease, mend=_BESIDE):
+                screen.reports(engine.bring_up_to_date())
         stack.enter_context(serve_metrics(engine.settings, engine.database))
         schedule = scheduled(engine, stack)
         if engine.sandbox is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +36,9 @@ def sync(target: Target, *, as_json: bool, full: bool = False) -> int:
     with screen, target.open(on_progress=screen.progress, on_step=screen.step, answers=False) as engine:
         if full:
             engine.read_anew()
-        ttl = timedelta(seconds=engine.settings.lease)
         # Workers may run over the same stores: what one has just learnt of must not be undone by what was read before.
-        with alone(engine.database, leases_of(engine.connectors), "sync", ttl, mend="They sync by themselves"):
+        names = leases_of(engine.connectors)
+        with alone(engine.database, names, engine.holder, engine.lease, mend="They sync by themselves"):
             reports = engine.sync()
     if as_json:
         print(json.dumps({"runs": [report_json(r) for r in reports]}))
