@@ -10,59 +10,24 @@ TEST_HISTORIES sets how many rows are tried.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from random import Random
 
 import pytest
 
 from fixtures.sandbox.hooks.delivery import Delivery
 from fixtures.sandbox.server import SandboxServer
-from tests.support.ingest_side import ingest_side, whole_read
+from tests.support.histories import OF_ACCESS, Refusals, subscribed_side
+from tests.support.ingest_side import whole_read
 from tests.support.postgres import PostgresServer
 from tests.support.random_events import change
-from tests.support.small_organization import small_organization
-from tests.support.source_says import Source
 from tests.support.state_dump import differences
-from tests.support.virtual_side import PROMISED, TurnedClock, VirtualSide
+from tests.support.virtual_side import TurnedClock, VirtualSide
 
 HISTORIES = int(os.environ.get("TEST_HISTORIES", "3"))
 STEPS = 14
-# Every second change is one of these: they refuse somebody something, or let them in.
-OF_ACCESS = (
-    *("acl", "acl", "member", "member in teams", "licence", "visibility", "disable person", "move item"),
-    *("delete in teams", "restore in teams", "delete message", "delete item", "delete page", "delete file"),
-)
 # How deliveries come: what share is lost, and what share comes twice.
 WAYS = {"all": (0.0, 0.0), "never": (1.0, 0.0), "anyhow": (0.3, 0.3)}
-
-
-class Refusals:
-    """Since when the source has refused what to whom."""
-
-    def __init__(self) -> None:
-        self._allowed_at: dict[tuple[str, str], datetime] = {}
-
-    def look(self, side: VirtualSide) -> None:
-        """Take down what the source allows at this moment."""
-        source, now = Source(side.sandbox.state), side.clock.now()
-        there = list(source.addresses())
-        for person in side.sandbox.state.world.people:
-            self._allowed_at |= {(person, address): now for address in there if source.says(person, address)}
-
-    def broken(self, side: VirtualSide, shown: dict[str, set[str]]) -> list[str]:
-        """What is shown to somebody although the source has refused it for longer than was promised."""
-        now, told = side.clock.now(), []
-        for person, addresses in sorted(shown.items()):
-            for address in sorted(addresses):
-                allowed = self._allowed_at.get((person, address))
-                if allowed is None:
-                    told.append(f"{person} is shown {address}, which was never theirs to see")
-                elif now - allowed > PROMISED:
-                    since = int((now - allowed).total_seconds())
-                    told.append(f"{person} is shown {address}, refused for {since} s")
-        return told
 
 
 class History:
@@ -120,38 +85,14 @@ class History:
             self._check()
 
 
-@contextmanager
-def running(sandbox: SandboxServer, postgres: PostgresServer, clock: TurnedClock) -> Iterator[VirtualSide]:
-    """A side that has read everything once, and is subscribed to everything."""
-    sandbox.state.reset()
-    with ingest_side(sandbox, postgres, VirtualSide) as side:
-        clock.follow(side.clock)
-        side.wait(timedelta(seconds=1))
-        side.subscribe_to_azure_devops()
-        yield side
-
-
-@pytest.fixture(scope="module")
-def clock() -> TurnedClock:
-    return TurnedClock()
-
-
-@pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory, clock: TurnedClock) -> Iterator[SandboxServer]:
-    """One server for all rows; its deliveries and subscriptions live by the row's clock."""
-    folder = tmp_path_factory.mktemp("sandbox")
-    with SandboxServer(small_organization(teams=True), folder, remember=False, hooks_clock=clock) as server:
-        yield server
-
-
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_refusals_are_obeyed_in_time_and_the_end_is_that_of_a_fresh_engine(
-    seed: int, sandbox: SandboxServer, postgres: PostgresServer, clock: TurnedClock
+    seed: int, hooked_sandbox: SandboxServer, postgres: PostgresServer, turned_clock: TurnedClock
 ) -> None:
-    with running(sandbox, postgres, clock) as side:
+    with subscribed_side(hooked_sandbox, postgres, turned_clock) as side:
         history = History(side, seed)
         for _ in range(STEPS):
             history.step()
         history.settle()
-        differing = differences(side.dump(), whole_read(sandbox, postgres))
+        differing = differences(side.dump(), whole_read(hooked_sandbox, postgres))
         assert not differing, "\n".join([*history.done, "---", *differing])

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from random import Random
 
@@ -20,11 +18,10 @@ from context_engine.schedule import Schedule
 from context_engine.scheduling import build_runner
 from fixtures.sandbox.server import SandboxServer
 from graph.jobs import JobStore
-from tests.invariants.test_events_in_any_order import OF_ACCESS, Refusals
-from tests.support.ingest_side import ingest_side, whole_read
+from tests.support.histories import OF_ACCESS, Refusals, subscribed_side
+from tests.support.ingest_side import whole_read
 from tests.support.postgres import PostgresServer
 from tests.support.random_events import change
-from tests.support.small_organization import small_organization
 from tests.support.state_dump import differences
 from tests.support.virtual_side import TurnedClock, VirtualSide
 
@@ -67,36 +64,12 @@ class Racing:
         raise AssertionError(f"it never rests: {busy}")
 
 
-@contextmanager
-def racing(sandbox: SandboxServer, postgres: PostgresServer, clock: TurnedClock) -> Iterator[Racing]:
-    sandbox.state.reset()
-    with ingest_side(sandbox, postgres, VirtualSide) as side:
-        clock.follow(side.clock)
-        side.wait(timedelta(seconds=1))
-        side.subscribe_to_azure_devops()
-        made = Racing(side)
-        with made.schedule:
-            yield made
-
-
-@pytest.fixture(scope="module")
-def clock() -> TurnedClock:
-    return TurnedClock()
-
-
-@pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory, clock: TurnedClock) -> Iterator[SandboxServer]:
-    folder = tmp_path_factory.mktemp("sandbox")
-    with SandboxServer(small_organization(teams=True), folder, remember=False, hooks_clock=clock) as server:
-        yield server
-
-
 @pytest.mark.parametrize("seed", range(RACES))
 def test_what_meets_a_running_crawl_is_obeyed_in_time_and_ends_as_a_fresh_engine(
-    seed: int, sandbox: SandboxServer, postgres: PostgresServer, clock: TurnedClock
+    seed: int, hooked_sandbox: SandboxServer, postgres: PostgresServer, turned_clock: TurnedClock
 ) -> None:
-    with racing(sandbox, postgres, clock) as run:
-        side, chance, refusals = run.side, Random(seed), Refusals()
+    with subscribed_side(hooked_sandbox, postgres, turned_clock) as side, (run := Racing(side)).schedule:
+        chance, refusals = Random(seed), Refusals()
         done: list[str] = []
 
         def look() -> None:
@@ -127,5 +100,5 @@ def test_what_meets_a_running_crawl_is_obeyed_in_time_and_ends_as_a_fresh_engine
             run.turn(timedelta(seconds=130))
         run.rest()
         look()
-        differing = differences(side.dump(), whole_read(sandbox, postgres))
+        differing = differences(side.dump(), whole_read(hooked_sandbox, postgres))
         assert not differing, "\n".join([*done, "---", *differing])
