@@ -75,7 +75,8 @@ class Applier:
                     if hide:
                         self._pipeline.hide(uri, reason=reason, at=at)
                     self.park(reader, uri, reason, reason, at, tally)
-                case Skipped(_, reason):
+                case Skipped(uri, reason):
+                    tally.left_out.add(uri)
                     tally.add("skipped")
                     tally.add(f"skipped:{reason}")
                 case Unreadable(where):

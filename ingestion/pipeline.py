@@ -44,9 +44,12 @@ _AT_ONCE = 50
 @dataclass
 class Tally:
     """What a run did, by word: seen, new, changed, unchanged, moved, restored, outdated, deleted, missed, withheld
-    (by label), erased (on request), embedded (chunks); and `skipped:<why>` and `failed:<why>` beside their sums."""
+    (by label), erased (on request), embedded (chunks); and `skipped:<why>` and `failed:<why>` beside their sums.
+
+    `left_out` are the addresses of what it skipped."""
 
     counts: Counter[str] = field(default_factory=Counter)
+    left_out: set[str] = field(default_factory=set)
 
     def add(self, word: str, n: int = 1) -> None:
         """Count `n` more of `word`."""

@@ -14,7 +14,7 @@ from graph.db import Database
 from ingestion.connector import AccessSnapshot
 from ingestion.schedule import JobRunner
 from tests.graph.support import IRIS, allow, box, group, scope
-from tests.schedule.support import CONTENT, MEMBERSHIPS, PERMISSIONS, Scheduled, scheduled
+from tests.schedule.support import CONTENT, MEMBERSHIPS, PERMISSIONS, RECONCILIATION, Scheduled, scheduled
 
 PAGE = "ctx://ado/o/wikis/w/pages/1"
 OPEN = ScopeId("open")
@@ -101,7 +101,7 @@ def test_an_item_that_was_read_before_it_was_deleted_does_not_come_back(
         plan.source.items = {}
         for _ in range(2):  # missed twice
             assert heir.run(PERMISSIONS).state == "done"
-            assert heir.run(CONTENT, force=True).state == "done"
+            assert heir.run(RECONCILIATION, force=True).state == "done"
             plan.after(60)
         assert plan.side.life(PAGE) == "deleted"
 
