@@ -96,9 +96,9 @@ def watch(engine: EmbeddedEngine) -> Spans:
     spans.watch(engine.index.reader, "search", "search")
     # Every exchange with the server goes through here.
     spans.watch(psycopg.Connection, "wait", "postgres")
-    spans.watch(services.verifier, "verify", "identity")
-    spans.watch(services.resolver, "resolve", "identity")
-    spans.watch(services.engine, "get_context", "ranking")
+    spans.watch(services.service.verifier, "verify", "identity")
+    spans.watch(services.service.resolver, "resolve", "identity")
+    spans.watch(services.service.engine, "get_context", "ranking")
     spans.watch(query.compose, "pack", "packing")
     spans.watch(query.api.app, "render_markdown", "rendering")
     return spans

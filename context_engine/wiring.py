@@ -39,7 +39,10 @@ from ingestion.sync import Progress, Synchronizer
 from query.api import ApiServices
 from query.engine import ContextEngine
 from query.identity import TokenVerifier
+from query.limits import Unlimited
 from query.principals import PrincipalResolver
+from query.service import ContextService
+from query.status import StatusReader
 
 if TYPE_CHECKING:
     from core.index.server import ServerIndex
@@ -257,14 +260,22 @@ def build_api(
         sources=configured_sources(settings),
         default_max_tokens=settings.max_tokens,
     )
-    return ApiServices(
+    service = ContextService(
         engine=engine,
         verifier=TokenVerifier(settings.issuers, required_scope=settings.required_scope),
         resolver=PrincipalResolver(directory, scopes),
         audit=AuditLog(database),
-        checks={"postgres": database.ping, "qdrant": index.reader.ping},
+        limiter=Unlimited(),
+        status_of=StatusReader(
+            RunStore(database),
+            scopes,
+            SystemClock(),
+            limit=settings.revocation_limit,
+            content_limit=timedelta(seconds=2 * settings.content_interval),
+        ).read,
         wall_clock=SystemClock(),
     )
+    return ApiServices(service=service, checks={"postgres": database.ping, "qdrant": index.reader.ping})
 
 
 def connector_names(settings: Settings) -> tuple[str, ...]:

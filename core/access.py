@@ -16,6 +16,7 @@ from typing import Any, Final, NewType
 
 from core import principals as p
 from core.errors import InvariantError
+from core.journal import AccessCheck, digest_of_names
 from core.principals import Principal, PrincipalSet
 
 ScopeId = NewType("ScopeId", str)
@@ -199,8 +200,9 @@ def issue_trim(
     readable: Iterable[ScopeId],
     epoch: int,
 ) -> Trim:
-    """Make the proof that access was worked out. To be called by `graph.scopes` and by nobody else."""
-    return Trim(
+    """Make the proof that access was worked out, and record it in the journal of the request that it is for. To be
+    called by `graph.scopes` and by nobody else."""
+    trim = Trim(
         principals=principals,
         matching=tuple(sorted(matching)),
         blocked=tuple(sorted(blocked)),
@@ -208,3 +210,13 @@ def issue_trim(
         epoch=epoch,
         seal=_TRIM_SEAL,
     )
+    check = AccessCheck(
+        epoch=epoch,
+        principals=len(principals.principals),
+        principals_digest=principals.digest,
+        readable=len(trim.readable),
+        readable_digest=digest_of_names(trim.readable),
+        blocked=len(trim.blocked),
+    )
+    principals.journal.note(check)
+    return trim

@@ -299,3 +299,53 @@ class ItemView(_Model):
     links: tuple[str, ...] = Field(description="addresses of linked items that the asker may read, and URLs outside")
     trust: Literal["untrusted"] = "untrusted"
     text: str
+
+
+class PeopleView(_Model):
+    """Who is well placed to be asked about a topic, with receipts that the asker can read."""
+
+    topic: str
+    interpreted_as: Interpretation
+    asker: AskerInfo
+    now: datetime
+    people: tuple[PersonPointer, ...]
+    unresolved: tuple[str, ...]
+    digest: str = Field(description="that of the bundle that this is a part of")
+
+
+class DefinitionsView(_Model):
+    """What a term means to this asker, with where it is said."""
+
+    term: str
+    interpreted_as: Interpretation
+    asker: AskerInfo
+    now: datetime
+    meanings: tuple[GlossaryMeaning, ...]
+    unresolved: tuple[str, ...]
+    digest: str = Field(description="that of the bundle that this is a part of")
+
+
+class SourceStatus(_Model):
+    """How fresh what is known of one reader or source of permissions is. Durations in seconds; null: never read."""
+
+    name: str
+    age: float | None
+    fresh: bool
+
+
+class StatusView(_Model):
+    """For administrators: the ages of content and permissions. Counts nothing that an asker may not read."""
+
+    sources: tuple[SourceStatus, ...]
+    permissions: tuple[SourceStatus, ...]
+
+
+class Problem(BaseModel):
+    """An error as problem+json (RFC 9457)."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    type: str = Field(description="urn:context-engine:problem:NAME; what programs branch on")
+    title: str
+    status: int
+    detail: str | None = Field(default=None, description="how to put it right")

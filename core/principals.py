@@ -7,12 +7,12 @@ principal differently. `VerifiedAsker` and `PrincipalSet` are proof values: each
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NewType
 
 from core.errors import InvariantError
+from core.journal import AccessJournal, digest_of_names
 
 Principal = NewType("Principal", str)
 
@@ -88,22 +88,49 @@ _PRINCIPALS_SEAL: Final = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedAsker:
-    """Who asks, as a validated token proved it. Issued by `query.identity` alone."""
+    """Who asks, as a validated token proved it. Issued by `query.identity` alone.
+
+    `agent` is the application that asks on behalf of a person. An `application` asks on its own: then `spaces` is the
+    policy that lists what it may be told of, and it sees what both that and its own grants open. A person has no such
+    policy: `spaces` is None, and their grants decide alone.
+    """
 
     principal: Principal
     tenant: str
     agent: str | None
     scopes: frozenset[str]
+    application: bool
+    spaces: frozenset[str] | None
     seal: object
 
     def __post_init__(self) -> None:
         if self.seal is not _IDENTITY_SEAL:
             raise InvariantError("a VerifiedAsker is issued by token validation only")
+        if self.application != (self.spaces is not None):
+            raise InvariantError("an application has a policy that lists its spaces, and nobody else has one")
 
 
-def issue_asker(*, principal: Principal, tenant: str, agent: str | None, scopes: frozenset[str]) -> VerifiedAsker:
-    """Make the proof that a token was validated. To be called by `query.identity` and by nobody else."""
-    return VerifiedAsker(principal=principal, tenant=tenant, agent=agent, scopes=scopes, seal=_IDENTITY_SEAL)
+def issue_asker(
+    *,
+    principal: Principal,
+    tenant: str,
+    agent: str | None,
+    scopes: frozenset[str],
+    spaces: frozenset[str] | None = None,
+) -> VerifiedAsker:
+    """Make the proof that a token was validated. To be called by `query.identity` and by nobody else.
+
+    `spaces` makes it an application on its own, narrowed to them.
+    """
+    return VerifiedAsker(
+        principal=principal,
+        tenant=tenant,
+        agent=agent,
+        scopes=scopes,
+        application=spaces is not None,
+        spaces=spaces,
+        seal=_IDENTITY_SEAL,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +138,14 @@ class PrincipalSet:
     """Everything the asker counts as: themselves and the transitive closure of their memberships.
 
     Never empty: an asker always is themselves. Complete by construction; a partly known closure is an error, not a
-    smaller set, since a missing group can hide a deny.
+    smaller set, since a missing group can hide a deny. Made for one request: `journal` records the access checks that
+    are worked out with it.
     """
 
     asker: VerifiedAsker
     principals: frozenset[Principal]
     seal: object
+    journal: AccessJournal = field(default_factory=AccessJournal, compare=False)
 
     def __post_init__(self) -> None:
         if self.seal is not _PRINCIPALS_SEAL:
@@ -127,7 +156,7 @@ class PrincipalSet:
     @property
     def digest(self) -> str:
         """A stable key for caches: the same set has the same digest."""
-        return hashlib.sha256("\n".join(sorted(self.principals)).encode()).hexdigest()
+        return digest_of_names(self.principals)
 
     def __repr__(self) -> str:
         return f"PrincipalSet({self.asker.principal}, {len(self.principals)} principals)"

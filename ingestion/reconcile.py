@@ -78,7 +78,7 @@ class Reconciler:
         there = {x for x in found if isinstance(x, str)}
         absent = there - self._items.uris(reader.source)
         if full_read is None:
-            # What a whole read left out, this run skipped, or an earlier comparison could not get, is left out on purpose.
+            # What a whole read or this run left out, or an earlier comparison could not get, is left out on purpose.
             before = self._runs.checkpoint(connector, _mark(reader)) or {}
             unknown = sorted(absent.difference(before.get("left_out", ()), tally.left_out))
             tally.add("absent", len(unknown))

@@ -7,9 +7,10 @@ Trim, so what the asker may not read can change nothing.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
 
 from core import uris
-from core.bundle import Bundle, ContextRequest, Focus, ItemView
+from core.bundle import Bundle, ContextRequest, DefinitionsView, Focus, ItemView, PeopleView
 from core.clock import Clock
 from core.embedding.port import Embedder
 from core.errors import NotFoundError
@@ -33,6 +34,9 @@ from query.named import Named
 from query.neighbours import Neighbours
 from query.retrieve import Retriever
 from query.supersede import marks
+
+# Room for everything: views show a part of a bundle whole.
+_WHOLE: Final = 200_000
 
 
 class ContextEngine:
@@ -99,6 +103,43 @@ class ContextEngine:
             request=request,
             sources=self._sources,
             max_tokens=request.max_tokens or self._max_tokens,
+        )
+
+    def who_knows(self, principals: PrincipalSet, topic: str) -> PeopleView:
+        """Return whom to ask about a topic: the people of the bundle for that question, without its evidence.
+
+        Raises StoreUnavailableError where a store does not answer.
+        """
+        bundle = self.get_context(principals, ContextRequest(question=f"who knows about {topic}?", max_tokens=_WHOLE))
+        # Refs number the evidence of a bundle that is not shown here; receipts keep their addresses.
+        people = tuple(
+            p.model_copy(update={"why": tuple(r.model_copy(update={"ref": None}) for r in p.why)})
+            for p in bundle.people
+        )
+        return PeopleView(
+            topic=topic,
+            interpreted_as=bundle.interpreted_as,
+            asker=bundle.asker,
+            now=bundle.now,
+            people=people,
+            unresolved=bundle.unresolved,
+            digest=bundle.digest,
+        )
+
+    def define(self, principals: PrincipalSet, term: str) -> DefinitionsView:
+        """Return what a term means to this asker: the meanings of the bundle for that question, without its evidence.
+
+        Raises StoreUnavailableError where a store does not answer.
+        """
+        bundle = self.get_context(principals, ContextRequest(question=f"what does {term} mean?", max_tokens=_WHOLE))
+        return DefinitionsView(
+            term=term,
+            interpreted_as=bundle.interpreted_as,
+            asker=bundle.asker,
+            now=bundle.now,
+            meanings=bundle.glossary,
+            unresolved=bundle.unresolved,
+            digest=bundle.digest,
         )
 
     def expand(self, principals: PrincipalSet, uri: str) -> ItemView:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 
 from core.directory import Account
 from core.errors import IdentityError, IdentityReason
-from core.principals import PrincipalSet, VerifiedAsker, issue_principal_set
+from core.principals import Principal, PrincipalSet, VerifiedAsker, issue_principal_set
 from graph.directory import DirectoryStore
 from graph.scopes import ScopeStore
 
@@ -24,7 +24,7 @@ class PrincipalResolver:
     def __init__(self, directory: DirectoryStore, scopes: ScopeStore) -> None:
         self._directory = directory
         self._scopes = scopes
-        self._cache: OrderedDict[tuple[VerifiedAsker, int], PrincipalSet] = OrderedDict()
+        self._cache: OrderedDict[tuple[Principal, int], frozenset[Principal]] = OrderedDict()
         self._lock = threading.Lock()
 
     def resolve(self, asker: VerifiedAsker) -> PrincipalSet:
@@ -35,17 +35,17 @@ class PrincipalResolver:
         """
         epoch = self._scopes.epoch()
         with self._lock:
-            known = self._cache.get((asker, epoch))
+            known = self._cache.get((asker.principal, epoch))
         if known is not None:
-            return known
+            return issue_principal_set(asker, known)
         account: Account | None = self._directory.account(asker.principal)
         if account is None:
             raise IdentityError(IdentityReason.UNKNOWN_ACCOUNT)
         if not account.enabled:
             raise IdentityError(IdentityReason.DISABLED_ACCOUNT)
-        resolved = issue_principal_set(asker, self._directory.closure(asker.principal) | {asker.principal})
+        found = self._directory.closure(asker.principal) | {asker.principal}
         with self._lock:
-            self._cache[(asker, epoch)] = resolved
+            self._cache[(asker.principal, epoch)] = found
             while len(self._cache) > CACHE_SIZE:
                 self._cache.popitem(last=False)
-        return resolved
+        return issue_principal_set(asker, found)

@@ -1,49 +1,45 @@
-"""Routes. Every route but the health checks asks `_principals` first, which is the only way to a principal set."""
+"""Routes. Every route but the health checks asks `asker` first, which is the only way to a verified asker."""
 
 # No postponed annotations here: FastAPI reads them, and could not find names that are local to `create_app`.
 
-import hashlib
 import logging
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from datetime import UTC
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, FastAPI, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import BaseModel
 
-from core.bundle import Bundle, ContextRequest, ItemView
-from core.clock import Clock, SystemClock
-from core.errors import ContextEngineError, InputError
-from core.principals import PrincipalSet
-from core.render import render_markdown
-from graph.audit import AuditEntry, AuditLog
+from core.bundle import Bundle, ContextRequest, DefinitionsView, ItemView, PeopleView, Problem, StatusView
+from core.errors import ContextEngineError
+from core.principals import VerifiedAsker
+from core.render import render_definitions, render_item, render_markdown, render_people
 from query.api.problems import install, problem
-from query.engine import ContextEngine
-from query.identity import TokenVerifier
-from query.principals import PrincipalResolver
+from query.service import MOST_TOPIC, ContextService
 
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 64 * 1024
 MARKDOWN = "text/markdown"
+PROBLEM = {"model": Problem, "content": {"application/problem+json": {}}}
+_REFUSED: dict[int | str, dict[str, Any]] = dict.fromkeys((401, 403, 422, 429, 500, 503), PROBLEM)
+_ANSWERED: dict[int | str, dict[str, Any]] = {200: {"content": {MARKDOWN: {}}}, **_REFUSED}
+_View = TypeVar("_View", bound=BaseModel)
+_BEARER: dict[str, Any] = {"security": [{"bearer": []}]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServices:
     """What the API stands on; `checks` are the stores' pings by name, for /readyz."""
 
-    engine: ContextEngine
-    verifier: TokenVerifier
-    resolver: PrincipalResolver
-    audit: AuditLog
+    service: ContextService
     checks: dict[str, Callable[[], None]]
-    wall_clock: Clock = field(default_factory=SystemClock)
 
 
 def create_app(services: ApiServices) -> FastAPI:
     """The API over `services`."""
+    service = services.service
     app = FastAPI(
         title="Context engine",
         version="1",
@@ -52,10 +48,12 @@ def create_app(services: ApiServices) -> FastAPI:
     )
     install(app)
 
-    def principals(authorization: Annotated[str | None, Header(include_in_schema=False)] = None) -> PrincipalSet:
-        return services.resolver.resolve(services.verifier.verify(authorization))
+    def asker(authorization: Annotated[str | None, Header(include_in_schema=False)] = None) -> VerifiedAsker:
+        return service.asker(authorization)
 
-    Asker = Annotated[PrincipalSet, Depends(principals)]  # noqa: N806 (a type)
+    Asker = Annotated[VerifiedAsker, Depends(asker)]  # noqa: N806 (a type)
+    Accept = Annotated[str, Header(include_in_schema=False)]  # noqa: N806 (a type)
+    Short = Annotated[str, Query(min_length=1, max_length=MOST_TOPIC)]  # noqa: N806 (a type)
 
     @app.middleware("http")
     async def bounded(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -70,39 +68,61 @@ def create_app(services: ApiServices) -> FastAPI:
         "/v1/context",
         response_model=Bundle,
         summary="Evidence for a question",
-        responses={200: {"content": {MARKDOWN: {}}}, 401: {}, 403: {}, 422: {}, 503: {}},
-        openapi_extra={"security": [{"bearer": []}]},
+        responses=_ANSWERED,
+        openapi_extra=_BEARER,
     )
-    def context(
-        request: ContextRequest,
-        asker: Asker,
-        accept: Annotated[str, Header(include_in_schema=False)] = "application/json",
-    ) -> Response:
-        started = time.perf_counter()
-        checked = check_question(request)
-        bundle = services.engine.get_context(asker, checked)
-        _record(asker, checked, bundle, started)
-        if _wants_markdown(accept):
-            return PlainTextResponse(render_markdown(bundle), media_type=MARKDOWN)
-        return Response(bundle.model_dump_json(by_alias=True), media_type="application/json")
+    def context(request: ContextRequest, asker: Asker, accept: Accept = "application/json") -> Response:
+        return _answer(service.context(asker, request), render_markdown, accept)
 
     @app.get(
         "/v1/items",
         response_model=ItemView,
         summary="One item in full",
-        responses={401: {}, 403: {}, 404: {}, 503: {}},
-        openapi_extra={"security": [{"bearer": []}]},
+        responses={**_ANSWERED, 404: PROBLEM},
+        openapi_extra=_BEARER,
     )
     def item(
-        asker: Asker, uri: Annotated[str, Query(min_length=1, max_length=1024, description="a ctx:// address")]
-    ) -> ItemView:
-        return services.engine.expand(asker, uri)
+        asker: Asker,
+        uri: Annotated[str, Query(min_length=1, max_length=1024, description="a ctx:// address")],
+        accept: Accept = "application/json",
+    ) -> Response:
+        return _answer(service.item(asker, uri), render_item, accept)
+
+    @app.get(
+        "/v1/people",
+        response_model=PeopleView,
+        summary="Whom to ask about a topic",
+        responses=_ANSWERED,
+        openapi_extra=_BEARER,
+    )
+    def people(asker: Asker, topic: Short, accept: Accept = "application/json") -> Response:
+        return _answer(service.people(asker, topic), render_people, accept)
+
+    @app.get(
+        "/v1/definitions",
+        response_model=DefinitionsView,
+        summary="What a term means to the asker",
+        responses=_ANSWERED,
+        openapi_extra=_BEARER,
+    )
+    def definitions(asker: Asker, term: Short, accept: Accept = "application/json") -> Response:
+        return _answer(service.definitions(asker, term), render_definitions, accept)
+
+    @app.get(
+        "/v1/status",
+        response_model=StatusView,
+        summary="Ages of content and permissions, for administrators",
+        responses=_REFUSED,
+        openapi_extra=_BEARER,
+    )
+    def status(asker: Asker) -> StatusView:
+        return service.status(asker)
 
     @app.get("/healthz", summary="The process is alive")
     def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
-    @app.get("/readyz", summary="The stores answer", responses={503: {}})
+    @app.get("/readyz", summary="The stores answer", responses={503: PROBLEM})
     def readyz() -> JSONResponse:
         states: dict[str, Any] = {}
         for name, check in sorted(services.checks.items()):
@@ -118,22 +138,6 @@ def create_app(services: ApiServices) -> FastAPI:
             )
         return JSONResponse({"status": "ready", "stores": states})
 
-    def _record(asker: PrincipalSet, request: ContextRequest, bundle: Bundle, started: float) -> None:
-        # Before the answer leaves: what can't be recorded is not returned.
-        services.audit.append(
-            AuditEntry(
-                at=services.wall_clock.now(),
-                asker=asker.asker.principal,
-                agent=asker.asker.agent,
-                question_digest=hashlib.sha256(request.question.encode()).hexdigest(),
-                interpreted_as=bundle.interpreted_as.summary,
-                uris=tuple(e.uri for e in bundle.evidence),
-                bundle_digest=bundle.digest,
-                latency_ms=(time.perf_counter() - started) * 1000,
-                outcome="ok",
-            )
-        )
-
     original = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -147,21 +151,12 @@ def create_app(services: ApiServices) -> FastAPI:
     return app
 
 
-def check_question(request: ContextRequest) -> ContextRequest:
-    """Refuse a question that says nothing or carries control characters. Raises InputError (422)."""
-    question = request.question
-    if not question.strip():
-        raise InputError("the question is empty", mend="Ask in a sentence or a few words")
-    if any(c for c in question if (ord(c) < 32 and c not in "\n\r\t") or 0x7F <= ord(c) < 0xA0):
-        raise InputError("the question holds control characters", mend="Send plain text")
-    if request.as_of is not None and request.as_of.tzinfo is None:
-        raise InputError("as_of needs a time zone", mend="Write it like 2026-03-01T00:00:00Z")
-    if request.as_of is not None:
-        try:
-            request.as_of.astimezone(UTC)
-        except OverflowError as e:
-            raise InputError("as_of lies outside the years 1 to 9999", mend="Give a time in UTC") from e
-    return request
+def _answer(view: _View, as_markdown: Callable[[_View], str], accept: str) -> Response:
+    """The same answer as Markdown or JSON, whichever the client would rather have; kept by no cache."""
+    headers = {"Cache-Control": "no-store", "Vary": "Authorization, Accept"}
+    if _wants_markdown(accept):
+        return PlainTextResponse(as_markdown(view), media_type=MARKDOWN, headers=headers)
+    return Response(view.model_dump_json(by_alias=True), media_type="application/json", headers=headers)
 
 
 def _wants_markdown(accept: str) -> bool:

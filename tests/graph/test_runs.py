@@ -9,7 +9,7 @@ import pytest
 from core.clock import FixedClock
 from core.errors import InvariantError
 from core.items import Source
-from graph.audit import AuditEntry, AuditLog
+from graph.audit import AuditEntry, AuditLog, Operation
 from graph.db import Database
 from graph.runs import RunStore
 from tests.graph.support import IRIS, NOW
@@ -78,6 +78,8 @@ def test_a_failed_item_is_remembered_until_it_was_read(runs: RunStore) -> None:
 
 def test_the_query_plane_appends_to_the_audit_log_and_cannot_read_it(ingest_db: Database, query_db: Database) -> None:
     entry = AuditEntry(
+        operation=Operation.CONTEXT,
+        checks=(),
         at=NOW,
         asker=IRIS,
         agent="agent\x00",
