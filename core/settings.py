@@ -150,6 +150,11 @@ class Settings(BaseModel):
         default=None, description="the webhook receiver's own role; null: postgres_url"
     )
     redis_url: SecretStr | None = Field(default=None, description="broker of the workers; embedded mode has none")
+    query_redis_url: SecretStr | None = Field(
+        default=None,
+        description="Redis of the query plane alone, never the broker's: what its processes share; null: each for "
+        "itself",
+    )
     qdrant_url: str | None = Field(default=None, description="null: the embedded Qdrant Edge")
     qdrant_api_key: SecretStr | None = None
     qdrant_read_key: SecretStr | None = Field(default=None, description="the query plane's read-only key")
