@@ -44,7 +44,15 @@ def test_each_proof_is_issued_by_its_one_module() -> None:
 def test_proofs_cannot_be_made_by_their_constructors() -> None:
     person = principals.user("t", "p")
     with pytest.raises(InvariantError):
-        VerifiedAsker(principal=person, tenant="t", agent=None, scopes=frozenset(), seal=object())
+        VerifiedAsker(
+            principal=person,
+            tenant="t",
+            agent=None,
+            scopes=frozenset(),
+            application=False,
+            spaces=None,
+            seal=object(),
+        )
     asker = principals.issue_asker(principal=person, tenant="t", agent=None, scopes=frozenset())
     with pytest.raises(InvariantError):
         PrincipalSet(asker=asker, principals=frozenset({person}), seal=object())
