@@ -16,7 +16,6 @@ from typing import Final, TypeVar
 from core.bundle import Bundle, ContextRequest, DefinitionsView, ItemView, PeopleView, StatusView
 from core.clock import Clock, SystemClock
 from core.errors import (
-    ContextEngineError,
     ForbiddenError,
     IdentityError,
     InputError,
@@ -149,7 +148,7 @@ class ContextService:
             answer = work(principals)
             if operation is not Operation.STATUS and not principals.journal.checks:
                 raise InvariantError("an answer without a recorded access check")
-        except ContextEngineError as e:
+        except Exception as e:
             self._record(asker, operation, asked, principals, started, _Told(), outcome_of(e))
             raise
         self._record(asker, operation, asked, principals, started, told(answer), "ok")
@@ -183,7 +182,7 @@ class ContextService:
         )
 
 
-def outcome_of(error: ContextEngineError) -> str:
+def outcome_of(error: Exception) -> str:
     """The class of a refusal, as the audit log tells it."""
     match error:
         case IdentityError():
