@@ -1,4 +1,7 @@
-"""The command line. Every command is thin: options in, one function called, output readable on 80 columns or --json."""
+"""The command line. Every command is thin: options in, one function called, output readable on 80 columns or --json.
+
+What does a command's work is imported by the command itself: help, and a word about a wrong option, wait for nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from context_engine import cli_processes, commands
+from context_engine import cli_processes
 from core.errors import ConfigError, ContextEngineError
+
+if TYPE_CHECKING:
+    from context_engine.commands.target import Target
 
 app = typer.Typer(
     name="context-engine",
@@ -46,7 +52,9 @@ Now = Annotated[str, typer.Option("--now", help="`world`: the world's clock; `re
 @app.command()
 def demo(world: World = None, data: Data = None) -> None:
     """Crawl the demo company and show what two people each get for three questions."""
-    commands.demo(commands.Target.of(world=world, data=data))
+    from context_engine.commands import demo
+
+    demo.demo(_target(world=world, data=data))
 
 
 @app.command()
@@ -59,7 +67,9 @@ def serve(
     now: Now = "world",
 ) -> None:
     """Serve the HTTP API, with the schedule, until interrupted."""
-    commands.serve(commands.Target.of(world=world, data=data, config=config, now=now), host=host, port=port)
+    from context_engine.commands import serving
+
+    serving.serve(_target(world=world, data=data, config=config, now=now), host=host, port=port)
 
 
 @app.command()
@@ -71,8 +81,10 @@ def sync(
     as_json: Json = False,
 ) -> None:
     """Sync every source once: permissions first, then what changed. Exit status 1 where a run is not complete."""
-    target = commands.Target.of(world=world, data=data, config=config)
-    raise typer.Exit(commands.sync(target, as_json=as_json, full=full))
+    from context_engine.commands import upkeep
+
+    target = _target(world=world, data=data, config=config)
+    raise typer.Exit(upkeep.sync(target, as_json=as_json, full=full))
 
 
 @app.command()
@@ -97,9 +109,11 @@ def ask(
     now: Now = "world",
 ) -> None:
     """Ask one question and print the bundle."""
-    commands.ask(
-        commands.Target.of(world=world, data=data, config=config, now=now),
-        commands.Asking(
+    from context_engine.commands import asking
+
+    asking.ask(
+        _target(world=world, data=data, config=config, now=now),
+        asking.Asking(
             question=question,
             person=as_,
             token=token,
@@ -120,7 +134,9 @@ def eval_(
     as_json: Json = False,
 ) -> None:
     """Ask a world's golden questions. Exit status 2 for a leak, 1 for a failed question."""
-    raise typer.Exit(commands.run_eval(commands.Target.of(world=world, data=data), questions, as_json=as_json))
+    from context_engine.commands import evaluation
+
+    raise typer.Exit(evaluation.run_eval(_target(world=world, data=data), questions, as_json=as_json))
 
 
 @app.command()
@@ -128,7 +144,9 @@ def token(
     person: Annotated[str, typer.Argument(help="A person of the world.")], world: World = None, data: Data = None
 ) -> None:
     """Print a token of the sandbox issuer for a person of the world."""
-    commands.token(commands.Target.of(world=world, data=data), person)
+    from context_engine.commands import upkeep
+
+    upkeep.token(_target(world=world, data=data), person)
 
 
 @app.command()
@@ -136,7 +154,9 @@ def event(
     event_id: Annotated[str, typer.Argument(help="An event of the world.")], world: World = None, data: Data = None
 ) -> None:
     """Apply an event of the world, and all before it."""
-    commands.event(commands.Target.of(world=world, data=data), event_id)
+    from context_engine.commands import upkeep
+
+    upkeep.event(_target(world=world, data=data), event_id)
 
 
 @app.command("explain-access")
@@ -153,8 +173,10 @@ def explain_access(
     as_json: Json = False,
 ) -> None:
     """Say why a person may or may not read an item: gate, layer, entry and path. Exit status 1 where they may not."""
-    target = commands.Target.of(world=world, data=data, config=config)
-    raise typer.Exit(commands.explain_access(target, item, person, as_json=as_json))
+    from context_engine.commands import explain
+
+    target = _target(world=world, data=data, config=config)
+    raise typer.Exit(explain.explain_access(target, item, person, as_json=as_json))
 
 
 @sources.command("runs")
@@ -168,8 +190,10 @@ def sources_runs(
     as_json: Json = False,
 ) -> None:
     """Say how each reader's last run ended, what it counted and checked. Exit status 1 where one is not complete."""
-    target = commands.Target.of(world=world, data=data, config=config)
-    raise typer.Exit(commands.source_runs(target, as_json=as_json, history=history))
+    from context_engine.commands import sources
+
+    target = _target(world=world, data=data, config=config)
+    raise typer.Exit(sources.runs(target, as_json=as_json, history=history))
 
 
 @sources.command("failures")
@@ -177,20 +201,26 @@ def sources_failures(
     source: SourceName = None, world: World = None, data: Data = None, config: Config = None, as_json: Json = False
 ) -> None:
     """List items that could not be read or processed: why, how often, and when again. Exit status 1 for any."""
-    target = commands.Target.of(world=world, data=data, config=config)
-    raise typer.Exit(commands.source_failures(target, source, as_json=as_json))
+    from context_engine.commands import sources
+
+    target = _target(world=world, data=data, config=config)
+    raise typer.Exit(sources.failures(target, source, as_json=as_json))
 
 
 @sources.command("dead")
 def sources_dead(world: World = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """List jobs, messages and hints of deliveries that were given up, and why. Exit status 1 for any."""
-    raise typer.Exit(commands.source_dead(commands.Target.of(world=world, data=data, config=config), as_json=as_json))
+    from context_engine.commands import sources
+
+    raise typer.Exit(sources.dead(_target(world=world, data=data, config=config), as_json=as_json))
 
 
 @sources.command("retry")
 def sources_retry(source: SourceName = None, world: World = None, data: Data = None, config: Config = None) -> None:
     """Let the next sync try every parked item, however long it still had to wait, and at once what was given up."""
-    raise typer.Exit(commands.source_retry(commands.Target.of(world=world, data=data, config=config), source))
+    from context_engine.commands import sources
+
+    raise typer.Exit(sources.retry(_target(world=world, data=data, config=config), source))
 
 
 @app.command()
@@ -215,12 +245,14 @@ def erase(
     as_json: Json = False,
 ) -> None:
     """Erase an item or a person from every store for good, and print a receipt of what went where."""
+    from context_engine.commands import erase
+
     if (what is None) != resume:
         raise ConfigError("erase takes an item or a person, or --resume", where="erase")
     if as_json and not yes and not resume:
         raise ConfigError("nobody can be asked where JSON is printed", where="--json", mend="Give --yes as well")
-    target = commands.Target.of(world=world, data=data, config=config)
-    status = commands.erase(
+    target = _target(world=world, data=data, config=config)
+    status = erase.erase(
         target, what, also=also or (), confirm=lambda question: yes or typer.confirm(question), as_json=as_json
     )
     raise typer.Exit(status)
@@ -229,22 +261,37 @@ def erase(
 @app.command()
 def migrate(config: Config = None) -> None:
     """Bring the schema of the configured Postgres up to date (embedded mode does it by itself)."""
-    commands.migrate(config)
+    from context_engine.commands import upkeep
+
+    upkeep.migrate(config)
 
 
 @app.command()
 def metrics(config: Config = None) -> None:
     """Export metrics for Prometheus on `metrics_port`, until interrupted (`serve` does it by itself)."""
-    commands.metrics(config)
+    from context_engine.commands import exporting
+
+    exporting.metrics(config)
 
 
 @app.command()
 def doctor(world: World = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Say what is configured, reachable and fresh, and what to do about what isn't. Exit status 1 for trouble."""
-    raise typer.Exit(commands.doctor(commands.Target.of(world=world, data=data, config=config), as_json=as_json))
+    from context_engine.commands import health
+
+    raise typer.Exit(health.doctor(_target(world=world, data=data, config=config), as_json=as_json))
 
 
 cli_processes.add_to(app)
+
+
+def _target(
+    *, world: Path | None = None, data: Path | None = None, config: Path | None = None, now: str = "world"
+) -> Target:
+    """What a command runs on; see `Target.of`."""
+    from context_engine.commands.target import Target
+
+    return Target.of(world=world, data=data, config=config, now=now)
 
 
 def main() -> None:

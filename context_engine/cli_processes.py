@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ingestion.schedule import Lane
+from ingestion.lanes import Lane
 
 Config = Annotated[Path | None, typer.Option("--config", help="Settings file (TOML).", metavar="FILE")]
 

@@ -22,7 +22,8 @@ from kombu.transport.virtual import QoS
 from core.errors import ConfigError, InputError, StoreUnavailableError
 from graph.dead_letters import DeadLetters
 from ingestion.consumer import UnshakenConsumer
-from ingestion.schedule.jobs import Job, JobKind, Lane, Planned
+from ingestion.lanes import Lane
+from ingestion.schedule.jobs import Job, JobKind, Planned
 from ingestion.schedule.runner import JobRunner
 
 log = logging.getLogger(__name__)

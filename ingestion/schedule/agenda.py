@@ -8,7 +8,8 @@ from typing import Final
 
 from core.clock import Clock
 from graph.jobs import JobStore
-from ingestion.schedule.jobs import Job, Lane, Planned
+from ingestion.lanes import Lane
+from ingestion.schedule.jobs import Job, Planned
 from ingestion.schedule.runner import JobResult, JobRunner
 
 # What could not start because another has the lease or the slots is tried again after this.

@@ -11,18 +11,12 @@ from typing import Final, NamedTuple
 from core.errors import InputError
 from core.settings import Settings
 from ingestion.connector import Connector
+from ingestion.lanes import Lane
 
 # How often deliveries are looked for that nobody was nudged about, and payloads that follow a rule.
 _HINTS: Final = timedelta(seconds=5)
 _PAYLOADS: Final = timedelta(seconds=10)
 _UPKEEP: Final = timedelta(hours=1)
-
-
-class Lane(StrEnum):
-    """Work that must never wait behind a crawl, and crawls."""
-
-    ACCESS = "access"
-    CONTENT = "content"
 
 
 class JobKind(StrEnum):

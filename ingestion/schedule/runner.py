@@ -17,8 +17,9 @@ from typing import Final, Literal
 from core.errors import ContextEngineError, InputError, LeaseLostError, SourceError, StoreUnavailableError
 from graph.jobs import Claim
 from graph.leases import Lease, kept
+from ingestion.lanes import Lane
 from ingestion.report import RunReport
-from ingestion.schedule.jobs import Job, JobKind, Lane, Planned, jobs_of
+from ingestion.schedule.jobs import Job, JobKind, Planned, jobs_of
 from ingestion.schedule.parts import RunnerParts
 from ingestion.schedule.slots import slot
 from ingestion.schedule.work import Ended, Watch, Work

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from graph.leases import Lease, LeaseStore
-from ingestion.schedule.jobs import Lane
+from ingestion.lanes import Lane
 
 
 def slot(leases: LeaseStore, connector: str, lane: Lane, *, slots: int, holder: str, ttl: timedelta) -> Lease | None:
