@@ -162,6 +162,41 @@ def _verdict(gate: Gate, principals: frozenset[Principal]) -> GateVerdict:
 
 
 _TRIM_SEAL: Final = object()
+_VERIFIED_SEAL: Final = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateBinding:
+    """Which items are let through only where their source has just said so for this asker.
+
+    `free` are the labels that ask for no such word; an item without a label asks for none either, one with a label
+    that nobody configured does. `verified` are the addresses for which the source gave its word.
+    """
+
+    free: tuple[str, ...]
+    verified: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """The word of the sources for one asker and one request: of `asked` items they confirmed `uris`. Issued by
+    `query.late_binding` alone."""
+
+    principals: PrincipalSet
+    uris: frozenset[str]
+    asked: int
+    seal: object
+
+    def __post_init__(self) -> None:
+        if self.seal is not _VERIFIED_SEAL:
+            raise InvariantError("the word of a source is taken by late binding only")
+        if len(self.uris) > self.asked:
+            raise InvariantError("no more items are confirmed than were asked about")
+
+
+def issue_verified(principals: PrincipalSet, uris: Iterable[str], *, asked: int) -> Verified:
+    """Make the proof that sources were asked. To be called by `query.late_binding` and by nobody else."""
+    return Verified(principals=principals, uris=frozenset(uris), asked=asked, seal=_VERIFIED_SEAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +205,8 @@ class Trim:
 
     `matching` are the asker's principals that some rule names (the others can match nothing, so they are not sent);
     `blocked` are scopes that the index might still match although the exact rule says no; `readable` are the scopes
-    that the exact rule opens, for SQL over derived data. Issued by `graph.scopes` alone.
+    that the exact rule opens, for SQL over derived data. `late`, where labels ask for it: items of these labels stay
+    out unless their source confirmed them for this request. Issued by `graph.scopes` alone.
     """
 
     principals: PrincipalSet
@@ -179,6 +215,7 @@ class Trim:
     readable: frozenset[ScopeId]
     epoch: int
     seal: object
+    late: LateBinding | None = None
 
     def __post_init__(self) -> None:
         if self.seal is not _TRIM_SEAL:
@@ -191,6 +228,30 @@ class Trim:
         """True where no rule lets the asker in anywhere: nothing needs to be searched."""
         return not self.matching or not self.readable
 
+    def asks_source(self, label: str | None) -> bool:
+        """Whether what carries this label is let through on its source's word only."""
+        return self.late is not None and label is not None and label not in self.late.free
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unconfirmed:
+    """What a source is still to be asked about: items that the rule lets through and whose label asks for its word.
+
+    No search and no read of content takes this, only the look-ups that name addresses to ask about.
+    """
+
+    trim: Trim
+
+    def __post_init__(self) -> None:
+        if self.trim.late is None or self.trim.late.verified:
+            raise InvariantError("late binding begins with a trim under which nothing is confirmed")
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Labels that ask for no word of a source."""
+        assert self.trim.late is not None
+        return self.trim.late.free
+
 
 def issue_trim(
     principals: PrincipalSet,
@@ -199,9 +260,23 @@ def issue_trim(
     blocked: Iterable[ScopeId],
     readable: Iterable[ScopeId],
     epoch: int,
+    free_labels: tuple[str, ...] | None = None,
+    verified: Verified | None = None,
 ) -> Trim:
     """Make the proof that access was worked out, and record it in the journal of the request that it is for. To be
-    called by `graph.scopes` and by nobody else."""
+    called by `graph.scopes` and by nobody else.
+
+    `free_labels`, where late binding is on: those that need no word of a source; `verified` is that word. Raises
+    InvariantError where the word was given for somebody else.
+    """
+    if verified is not None and (verified.principals.asker, verified.principals.principals) != (
+        principals.asker,
+        principals.principals,
+    ):
+        raise InvariantError("a source's word holds for the asker whom it was given for")
+    late = None
+    if free_labels is not None:
+        late = LateBinding(free=free_labels, verified=verified.uris if verified is not None else frozenset())
     trim = Trim(
         principals=principals,
         matching=tuple(sorted(matching)),
@@ -209,6 +284,7 @@ def issue_trim(
         readable=frozenset(readable),
         epoch=epoch,
         seal=_TRIM_SEAL,
+        late=late,
     )
     check = AccessCheck(
         epoch=epoch,
@@ -217,6 +293,8 @@ def issue_trim(
         readable=len(trim.readable),
         readable_digest=digest_of_names(trim.readable),
         blocked=len(trim.blocked),
+        late_asked=verified.asked if verified is not None else 0,
+        late_verified=len(verified.uris) if verified is not None else 0,
     )
     principals.journal.note(check)
     return trim

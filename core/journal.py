@@ -17,6 +17,7 @@ class AccessCheck:
 
     The digests are SHA-256 over the sorted principals and the sorted ids of readable scopes, so that an auditor can
     tell whether two requests saw the same; `blocked` counts scopes that the index might match and the rule does not.
+    `late_asked` counts items about which their sources were asked for this request, `late_verified` those confirmed.
     """
 
     epoch: int
@@ -25,6 +26,8 @@ class AccessCheck:
     readable: int
     readable_digest: str
     blocked: int
+    late_asked: int = 0
+    late_verified: int = 0
 
 
 class AccessJournal:

@@ -18,7 +18,7 @@ from typing import Final
 from psycopg import Connection
 from psycopg.rows import DictRow
 
-from core.access import Scope, ScopeAcl, ScopeId, Trim, issue_trim
+from core.access import Scope, ScopeAcl, ScopeId, Trim, Verified, issue_trim
 from core.clock import Clock, SystemClock
 from core.errors import InvariantError
 from core.principals import Principal, PrincipalSet
@@ -46,11 +46,20 @@ class ScopeAccess:
 
 
 class ScopeStore:
-    """Scopes. `revocation_limit` is how old the permissions of a source may be before its scopes close."""
+    """Scopes. `revocation_limit` is how old the permissions of a source may be before its scopes close; `free_labels`,
+    where late binding is on, are the labels whose items need no word of their source."""
 
-    def __init__(self, db: Database, *, revocation_limit: timedelta, wall_clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        db: Database,
+        *,
+        revocation_limit: timedelta,
+        wall_clock: Clock | None = None,
+        free_labels: tuple[str, ...] | None = None,
+    ) -> None:
         self._db = db
         self._limit = revocation_limit
+        self._free_labels = free_labels
         self._clock = wall_clock or SystemClock()
         self._trims: OrderedDict[tuple[str, Moment], Trim] = OrderedDict()
         self._rules: dict[str, ScopeAcl] = {}
@@ -159,8 +168,9 @@ class ScopeStore:
         """One moment for all that this thread reads of the database inside the block (see `Database.reading`)."""
         return self._db.reading()
 
-    def trim_for(self, principals: PrincipalSet) -> Trim:
-        """Work out what the asker may read, all of it from one snapshot of the database.
+    def trim_for(self, principals: PrincipalSet, verified: Verified | None = None) -> Trim:
+        """Work out what the asker may read, all of it from one snapshot of the database. Where late binding is on,
+        items that need their source's word are let through only where `verified` holds it.
 
         Cached by principal set and moment (the epoch, and what is fresh enough right now), so neither a change nor
         the mere passing of time is missed. Raises StoreUnavailableError.
@@ -178,8 +188,10 @@ class ScopeStore:
                     blocked=known.blocked,
                     readable=known.readable,
                     epoch=known.epoch,
+                    free_labels=self._free_labels,
+                    verified=verified,
                 )
-            trim = self._work_out(connection, principals, moment)
+            trim = self._work_out(connection, principals, moment, verified)
         with self._lock:
             self._trims[key] = trim
             self._trims.move_to_end(key)
@@ -212,7 +224,9 @@ class ScopeStore:
             indexed=row["indexed_version"] == row["acl_version"],
         )
 
-    def _work_out(self, connection: Connection[DictRow], principals: PrincipalSet, moment: Moment) -> Trim:
+    def _work_out(
+        self, connection: Connection[DictRow], principals: PrincipalSet, moment: Moment, verified: Verified | None
+    ) -> Trim:
         mine = principals.principals
         unresolved = unresolved_in(connection) | moment.open
         # Whoever passes a rule is named by its `allowed`, so no other scope can be readable or match in the index.
@@ -236,6 +250,8 @@ class ScopeStore:
             blocked=blocked,
             readable=readable,
             epoch=moment.epoch,
+            free_labels=self._free_labels,
+            verified=verified,
         )
 
     def _digest_of(self, scopes: Sequence[Scope], complete: bool) -> str:

@@ -9,13 +9,23 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from psycopg.sql import SQL, Composed
 
-from core.access import Trim
+from core.access import Trim, Unconfirmed
 from core.errors import InvariantError
 
 # `shown`, a column: the item is live, and the index holds what the record says. A hidden one (missing or unreadable at
-# its source) does not count until it was read again.
-VISIBLE: Final = SQL("i.shown AND i.scope = ANY(%(readable)s)")
-_OTHER_VISIBLE: Final = SQL("t.shown AND t.scope = ANY(%(readable)s)")
+# its source) does not count until it was read again. From a configured label on, an item is let through only where its
+# source has confirmed it for this request.
+_RULE: Final[LiteralString] = """(
+    {item}.shown AND {item}.scope = ANY(%(readable)s) AND (
+        NOT %(late)s::boolean OR {item}.label IS NULL OR {item}.label = ANY(%(free)s)
+        OR {item}.uri = ANY(%(verified)s)
+    )
+)"""
+_UNCONFIRMED_RULE: Final = SQL(
+    "i.shown AND i.scope = ANY(%(readable)s) AND i.label IS NOT NULL AND i.label <> ALL(%(free)s)"
+)
+VISIBLE: Final = SQL(_RULE).format(item=SQL("i"))
+_OTHER_VISIBLE: Final = SQL(_RULE).format(item=SQL("t"))
 
 
 def trimmed(statement: LiteralString, **others: LiteralString) -> Composed:
@@ -29,7 +39,26 @@ def trimmed(statement: LiteralString, **others: LiteralString) -> Composed:
 
 def seen_by(trim: Trim, **values: Any) -> dict[str, Any]:
     """Parameters of a statement that holds `VISIBLE`."""
-    return {"readable": sorted(trim.readable), **values}
+    late = trim.late
+    return {
+        "readable": sorted(trim.readable),
+        "late": late is not None,
+        "free": list(late.free) if late is not None else [],
+        "verified": sorted(late.verified) if late is not None else [],
+        **values,
+    }
+
+
+def unconfirmed(statement: LiteralString) -> Composed:
+    """A statement that names items to ask their source about, with the condition for them at its `{unconfirmed}`."""
+    if "{unconfirmed}" not in statement:
+        raise InvariantError("a look-up for late binding without its condition")
+    return SQL(statement).format(unconfirmed=_UNCONFIRMED_RULE)
+
+
+def asked_by(unconfirmed: Unconfirmed, **values: Any) -> dict[str, Any]:
+    """Parameters of a statement made by `unconfirmed`."""
+    return {"readable": sorted(unconfirmed.trim.readable), "free": list(unconfirmed.free), **values}
 
 
 def fold(text: str) -> str:

@@ -21,13 +21,13 @@ from uuid import UUID
 import numpy as np
 import qdrant_edge as q
 
-from core.access import ScopeId, Trim
+from core.access import ScopeId, Trim, Unconfirmed
 from core.errors import ContextEngineError, InvariantError, StoreUnavailableError
 from core.index import filters
 from core.index.edge_folder import EdgeFolder
 from core.index.payload import INVENTORY_FIELDS, access_payload, check_point, indexed_chunk, payload_of
 from core.index.port import Candidate, DenseVector, HybridQuery, IndexedChunk, IndexPoint, SparseVector
-from core.index.reading import Ask, Hit, hybrid_search
+from core.index.reading import Ask, Hit, hybrid_search, nearest_unconfirmed
 from core.items import Source
 from core.principals import Principal
 
@@ -69,11 +69,25 @@ class EdgeReader:
 
     def ask(self, trim: Trim, asks: Sequence[Ask]) -> list[list[Hit]]:
         """Answer asks of the shared search under the trim, in one batch."""
-        requests = [self._request(trim, ask) for ask in asks]
+        dialect = self._shard.dialect
+        corpus = filters.readable(dialect, trim)
+        requests = [self._request(ask, filters.readable(dialect, trim, ask.narrowing), corpus) for ask in asks]
         for request in requests:
             filters.assert_trimmed(request, trim)
-        answers = self._shard.run(lambda s: s.query_batch(q.QueryBatchRequest(requests)))
-        return [[Hit(_uuid(p.id), p.score, p.payload) for p in points] for points in answers]
+        return self._answers(requests)
+
+    def nearest_unconfirmed(self, unconfirmed: Unconfirmed, query: HybridQuery, limit: int) -> list[str]:
+        """See IndexReader."""
+        return nearest_unconfirmed(self, unconfirmed, query, limit, self._shard.size)
+
+    def ask_unconfirmed(self, unconfirmed: Unconfirmed, asks: Sequence[Ask]) -> list[list[Hit]]:
+        """Answer asks among the items that are to be confirmed, in one batch."""
+        dialect = self._shard.dialect
+        corpus = filters.to_confirm(dialect, unconfirmed)
+        requests = [self._request(a, filters.to_confirm(dialect, unconfirmed, a.narrowing), corpus) for a in asks]
+        for request in requests:
+            filters.assert_unconfirmed(request, unconfirmed)
+        return self._answers(requests)
 
     def count(self, trim: Trim) -> int:
         """See IndexReader."""
@@ -87,11 +101,15 @@ class EdgeReader:
         """See IndexReader."""
         self._shard.run(lambda s: s.info())
 
-    def _request(self, trim: Trim, ask: Ask) -> q.QueryRequest:
-        dialect = self._shard.dialect
+    def _answers(self, requests: list[q.QueryRequest]) -> list[list[Hit]]:
+        answers = self._shard.run(lambda s: s.query_batch(q.QueryBatchRequest(requests)))
+        return [[Hit(_uuid(p.id), p.score, p.payload) for p in points] for points in answers]
+
+    @staticmethod
+    def _request(ask: Ask, found: Any, corpus: Any) -> q.QueryRequest:
         if isinstance(ask.vector, SparseVector):
             vector: Any = q.SparseVector(list(ask.vector.indices), list(ask.vector.values))
-            idf = q.IdfParams(corpus=filters.readable(dialect, trim))
+            idf = q.IdfParams(corpus=corpus)
             query = q.Query.Nearest(vector, using=KEYWORDS)
         else:
             idf = None
@@ -99,7 +117,7 @@ class EdgeReader:
         return q.QueryRequest(
             limit=ask.limit,
             query=query,
-            filter=filters.readable(dialect, trim, ask.narrowing),
+            filter=found,
             params=q.SearchParams(exact=True, idf=idf),
             with_payload=ask.with_payload,
         )

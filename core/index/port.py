@@ -13,7 +13,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from core.access import ScopeId, Trim
+from core.access import ScopeId, Trim, Unconfirmed
 from core.items import Source
 from core.principals import Principal
 
@@ -115,6 +115,11 @@ class IndexReader(Protocol):
 
     def count(self, trim: Trim) -> int:
         """How many chunks the trim lets through. Raises StoreUnavailableError."""
+        ...
+
+    def nearest_unconfirmed(self, unconfirmed: Unconfirmed, query: HybridQuery, limit: int) -> list[str]:
+        """Addresses of at most `limit` items that their source is to be asked about, those first that stand nearest to
+        the question by meaning and keyword in turn; `query.legs` play no part. Raises StoreUnavailableError."""
         ...
 
     def ping(self) -> None:

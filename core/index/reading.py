@@ -19,13 +19,15 @@ from uuid import UUID
 
 import numpy as np
 
-from core.access import ScopeId, Trim
+from core.access import ScopeId, Trim, Unconfirmed
 from core.errors import InvariantError
 from core.index.filters import Narrowing
 from core.index.port import Candidate, DenseVector, HybridQuery, SparseVector
 from core.items import Source
 
 SPARE: Final = 8
+# How many chunks are asked for to find one item among them.
+CHUNKS_AN_ITEM: Final = 8
 # Scores closer than this may differ by the order in which the engine added them up.
 TOLERANCE: Final = 1e-5
 
@@ -57,10 +59,42 @@ class Engine(Protocol):
         ...
 
 
-def hybrid_search(engine: Engine, trim: Trim, query: HybridQuery, size: int) -> list[Candidate]:
-    """See `IndexReader.search`; `size` is the index's number of dimensions."""
+class Addresses(Protocol):
+    """What an index must be able to do to name items for late binding."""
+
+    def ask_unconfirmed(self, unconfirmed: Unconfirmed, asks: Sequence[Ask]) -> list[list[Hit]]:
+        """Answer all asks among the items that are to be confirmed, in one round trip, best first."""
+        ...
+
+
+def nearest_unconfirmed(
+    engine: Addresses, unconfirmed: Unconfirmed, query: HybridQuery, limit: int, size: int
+) -> list[str]:
+    """See `IndexReader.nearest_unconfirmed`; `size` is the index's number of dimensions."""
+    _check_vector(query, size)
+    if unconfirmed.trim.sees_nothing or limit < 1:
+        return []
+    narrowing = Narrowing(created_until=query.created_until)
+    vectors: list[DenseVector | SparseVector] = [query.dense]
+    if query.sparse.indices:
+        vectors.append(query.sparse)
+    asks = [Ask(vector=v, narrowing=narrowing, limit=limit * CHUNKS_AN_ITEM, with_payload=True) for v in vectors]
+    ranks: dict[str, tuple[int, int]] = {}
+    for leg, hits in enumerate(engine.ask_unconfirmed(unconfirmed, asks)):
+        ordered = sorted(hits, key=lambda h: (-round(h.score, 5), h.id))
+        for place, uri in enumerate(dict.fromkeys(str((h.payload or {})["uri"]) for h in ordered)):
+            ranks[uri] = min(ranks.get(uri, (place, leg)), (place, leg))
+    return sorted(ranks, key=lambda uri: (ranks[uri], uri))[:limit]
+
+
+def _check_vector(query: HybridQuery, size: int) -> None:
     if query.dense.shape != (size,) or not np.isfinite(query.dense).all():
         raise InvariantError(f"a question's vector is {size} finite numbers")
+
+
+def hybrid_search(engine: Engine, trim: Trim, query: HybridQuery, size: int) -> list[Candidate]:
+    """See `IndexReader.search`; `size` is the index's number of dimensions."""
+    _check_vector(query, size)
     if trim.sees_nothing or not query.legs:
         return []
     found = _best_of_legs(engine, trim, query)
@@ -128,6 +162,8 @@ def _candidate(trim: Trim, hit: Hit, sparse_score: float) -> Candidate:
         raise InvariantError("the index answered with a chunk that the asker may not read")
     if not payload.get("scope") or payload["scope"] in trim.blocked:
         raise InvariantError("the index answered with a chunk of a blocked scope")
+    if trim.asks_source(payload.get("label")) and trim.late is not None and payload["uri"] not in trim.late.verified:
+        raise InvariantError("the index answered with a chunk that its source did not confirm")
     return Candidate(
         id=hit.id,
         uri=payload["uri"],

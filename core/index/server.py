@@ -18,12 +18,12 @@ from uuid import UUID
 
 import numpy as np
 
-from core.access import ScopeId, Trim
+from core.access import ScopeId, Trim, Unconfirmed
 from core.errors import ConfigError, ContextEngineError, InvariantError, StoreUnavailableError
 from core.index import filters
 from core.index.payload import INVENTORY_FIELDS, access_payload, check_point, indexed_chunk, payload_of
 from core.index.port import Candidate, DenseVector, HybridQuery, IndexedChunk, IndexPoint, SparseVector
-from core.index.reading import Ask, Hit, hybrid_search
+from core.index.reading import Ask, Hit, hybrid_search, nearest_unconfirmed
 from core.items import Source
 from core.principals import Principal
 
@@ -151,11 +151,25 @@ class ServerReader:
     def ask(self, trim: Trim, asks: Sequence[Ask]) -> list[list[Hit]]:
         """Answer asks of the shared search under the trim, in one batch."""
         exact = self._is_small(trim)
-        requests = [self._request(trim, ask, exact) for ask in asks]
+        dialect = self._connection.dialect
+        corpus = filters.readable(dialect, trim)
+        requests = [self._request(a, filters.readable(dialect, trim, a.narrowing), corpus, exact) for a in asks]
         for request in requests:
             filters.assert_trimmed(request, trim)
-        answers = self._connection.run(lambda c: c.query_batch_points(self._connection.collection, requests))
-        return [[Hit(UUID(str(p.id)), p.score, p.payload) for p in a.points] for a in answers]
+        return self._answers(requests)
+
+    def nearest_unconfirmed(self, unconfirmed: Unconfirmed, query: HybridQuery, limit: int) -> list[str]:
+        """See IndexReader."""
+        return nearest_unconfirmed(self, unconfirmed, query, limit, self._connection.size)
+
+    def ask_unconfirmed(self, unconfirmed: Unconfirmed, asks: Sequence[Ask]) -> list[list[Hit]]:
+        """Answer asks among the items that are to be confirmed, in one batch."""
+        dialect = self._connection.dialect
+        corpus = filters.to_confirm(dialect, unconfirmed)
+        requests = [self._request(a, filters.to_confirm(dialect, unconfirmed, a.narrowing), corpus, True) for a in asks]
+        for request in requests:
+            filters.assert_unconfirmed(request, unconfirmed)
+        return self._answers(requests)
 
     def count(self, trim: Trim) -> int:
         """See IndexReader."""
@@ -181,13 +195,17 @@ class ServerReader:
         # Half, since the number is an approximation and may have grown meanwhile.
         return self._size_known[1] <= self._exact_limit // 2 or self.count(trim) <= self._exact_limit
 
-    def _request(self, trim: Trim, ask: Ask, exact: bool) -> Any:
-        m, dialect = self._connection.models, self._connection.dialect
+    def _answers(self, requests: list[Any]) -> list[list[Hit]]:
+        answers = self._connection.run(lambda c: c.query_batch_points(self._connection.collection, requests))
+        return [[Hit(UUID(str(p.id)), p.score, p.payload) for p in a.points] for a in answers]
+
+    def _request(self, ask: Ask, found: Any, corpus: Any, exact: bool) -> Any:
+        m = self._connection.models
         params = m.SearchParams(exact=True)
         if isinstance(ask.vector, SparseVector):
             vector = m.SparseVector(indices=list(ask.vector.indices), values=list(ask.vector.values))
             using = KEYWORDS
-            params.idf = m.IdfCorpusParams(corpus=filters.readable(dialect, trim))
+            params.idf = m.IdfCorpusParams(corpus=corpus)
         else:
             vector, using = ask.vector.tolist(), DENSE
             # Over named ids there is nothing to save by a graph, and true scores are wanted.
@@ -196,7 +214,7 @@ class ServerReader:
         return m.QueryRequest(
             query=vector,
             using=using,
-            filter=filters.readable(dialect, trim, ask.narrowing),
+            filter=found,
             params=params,
             limit=ask.limit,
             with_payload=ask.with_payload,
