@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NewType
+from typing import Final, NewType, NoReturn
 
 from core.errors import InvariantError
 from core.journal import AccessJournal, digest_of_names
@@ -82,6 +82,29 @@ def kind_of(principal: Principal) -> str:
     return principal.partition(":")[0]
 
 
+class UserAssertion:
+    """The token that an asker came with, kept for one use: to ask a source on their behalf (`context_engine.reverify`).
+
+    It shows itself in no log, copy, pickle or error: only `reveal` gives it out. `expires_at` is in Unix seconds.
+    """
+
+    __slots__ = ("__token", "expires_at")
+
+    def __init__(self, token: str, *, expires_at: float) -> None:
+        self.__token = token
+        self.expires_at = expires_at
+
+    def reveal(self) -> str:
+        """The token itself, to be exchanged and not kept."""
+        return self.__token
+
+    def __repr__(self) -> str:
+        return "UserAssertion(…)"
+
+    def __reduce__(self) -> NoReturn:
+        raise InvariantError("a person's token is never written down")
+
+
 _IDENTITY_SEAL: Final = object()
 _PRINCIPALS_SEAL: Final = object()
 
@@ -92,7 +115,8 @@ class VerifiedAsker:
 
     `agent` is the application that asks on behalf of a person. An `application` asks on its own: then `spaces` is the
     policy that lists what it may be told of, and it sees what both that and its own grants open. A person has no such
-    policy: `spaces` is None, and their grants decide alone.
+    policy: `spaces` is None, and their grants decide alone. `assertion` is the token that proved it, where a source may
+    be asked with it on behalf of the person.
     """
 
     principal: Principal
@@ -102,6 +126,7 @@ class VerifiedAsker:
     application: bool
     spaces: frozenset[str] | None
     seal: object
+    assertion: UserAssertion | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.seal is not _IDENTITY_SEAL:
@@ -117,10 +142,11 @@ def issue_asker(
     agent: str | None,
     scopes: frozenset[str],
     spaces: frozenset[str] | None = None,
+    assertion: UserAssertion | None = None,
 ) -> VerifiedAsker:
     """Make the proof that a token was validated. To be called by `query.identity` and by nobody else.
 
-    `spaces` makes it an application on its own, narrowed to them.
+    `spaces` makes it an application on its own, narrowed to them. `assertion` is a person's token.
     """
     return VerifiedAsker(
         principal=principal,
@@ -130,6 +156,7 @@ def issue_asker(
         application=spaces is not None,
         spaces=spaces,
         seal=_IDENTITY_SEAL,
+        assertion=assertion,
     )
 
 
