@@ -1,7 +1,7 @@
 """The context engine: one question of one asker to one bundle, every step under the asker's trim.
 
-interpret → resolve focus → gather → rank → marks and conflicts → people → meanings → pack. Every store call takes the
-Trim, so what the asker may not read can change nothing.
+late binding (where labels ask for it) → interpret → resolve focus → gather → rank → marks and conflicts → people →
+meanings → pack. Every store call takes the Trim, so what the asker may not read can change nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from core import uris
+from core.access import Trim, Verified
 from core.bundle import Bundle, ContextRequest, DefinitionsView, Focus, ItemView, PeopleView
 from core.clock import Clock
 from core.embedding.port import Embedder
@@ -27,9 +28,10 @@ from graph.scopes import ScopeStore
 from graph.supersession import SupersessionStore
 from query.compose import Composer
 from query.evidence import author_of
-from query.focus import FocusResolver
+from query.focus import FocusResolver, names_of
 from query.gather import Gatherer
-from query.interpret import read_question
+from query.interpret import Reading, read_question
+from query.late_binding import LateBinder, Wanted
 from query.named import Named
 from query.neighbours import Neighbours
 from query.retrieve import Retriever
@@ -58,8 +60,10 @@ class ContextEngine:
         sources: tuple[Source, ...],
         default_max_tokens: int = 6000,
         tuning: Tuning = DEFAULT,
+        late_binder: LateBinder | None = None,
     ) -> None:
-        retriever = Retriever(items, index, embedder, tuning)
+        self._late = late_binder
+        self._retriever = retriever = Retriever(items, index, embedder, tuning)
         self._scopes = scopes
         self._items = items
         self._supersessions = supersessions
@@ -80,15 +84,27 @@ class ContextEngine:
 
         Raises InputError where `max_tokens` is too small, StoreUnavailableError where a store does not answer.
         """
-        with self._scopes.snapshot():
-            return self._answer(principals, request)
-
-    def _answer(self, principals: PrincipalSet, request: ContextRequest) -> Bundle:
         present = self._clock.now()
-        as_of = _aware(request.as_of)
-        trim = self._scopes.trim_for(principals)
         given = _focus_of(request)
-        reading = read_question(request.question, now=present, as_of=as_of, has_focus=bool(given))
+        reading = read_question(request.question, now=present, as_of=_aware(request.as_of), has_focus=bool(given))
+        verified = self._confirmed(
+            principals,
+            Wanted(
+                uris=[x for f in given if f.item for x in (f.item.strip(), uris.item_uri(f.item.strip()))],
+                names=[*names_of(given), *(n.value for n in reading.names)],
+                vectors=lambda: self._retriever.vectors(reading),
+            ),
+        )
+        with self._scopes.snapshot():
+            return self._answer(self._scopes.trim_for(principals, verified), request, reading, given, present)
+
+    def _confirmed(self, principals: PrincipalSet, wanted: Wanted) -> Verified | None:
+        """The word of the sources for what a question might lead to, where labels ask for it."""
+        return self._late.confirm(principals, wanted) if self._late is not None else None
+
+    def _answer(
+        self, trim: Trim, request: ContextRequest, reading: Reading, given: tuple[Focus, ...], present: datetime
+    ) -> Bundle:
         reading, terms = self._named.recognise(trim, reading)
         focus = self._focus.resolve(trim, given)
         asking = self._composer.asking(trim, reading, focus, now=reading.as_of or present)
@@ -144,11 +160,11 @@ class ContextEngine:
 
     def expand(self, principals: PrincipalSet, uri: str) -> ItemView:
         """Return one item in full; NotFoundError where there is none or not for this asker, alike."""
+        verified = self._confirmed(principals, Wanted(uris=[uri, uris.item_uri(uri)]))
         with self._scopes.snapshot():
-            return self._view(principals, uri)
+            return self._view(self._scopes.trim_for(principals, verified), uri)
 
-    def _view(self, principals: PrincipalSet, uri: str) -> ItemView:
-        trim = self._scopes.trim_for(principals)
+    def _view(self, trim: Trim, uri: str) -> ItemView:
         address = uris.item_uri(uri)
         full = None if trim.sees_nothing else self._items.full(trim, address)
         if full is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core import uris
-from core.access import Trim
+from core.access import Scope, Trim
 from core.bundle import Focus, ResolvedFocus
 from core.items import ItemKind, Source
 from graph.records import ItemRow, ItemStore
@@ -45,17 +45,7 @@ class FocusResolver:
 
     def resolve(self, trim: Trim, focus: Iterable[Focus]) -> tuple[Found, ...]:
         """Resolve every name given, in order, each once. Raises StoreUnavailableError."""
-        wanted: dict[str, tuple[str, Address]] = {}
-        for one in focus:
-            if one.url:
-                wanted.setdefault(one.url.strip(), ("url", parse_url(one.url)))
-            if one.file:
-                wanted.setdefault(one.file.strip(), ("file", parse_file(one.file)))
-            if one.channel:
-                wanted.setdefault(one.channel.strip(), ("channel", parse_channel(one.channel)))
-            if one.item:
-                wanted.setdefault(one.item.strip(), ("item", Address(uri=uris.item_uri(one.item.strip()))))
-        return tuple(self._one(trim, given, *known) for given, known in wanted.items() if given)
+        return tuple(self._one(trim, given, *known) for given, known in _addresses(focus).items() if given)
 
     def _one(self, trim: Trim, given: str, word: str, address: Address) -> Found:
         # An address that leads nowhere is not repeated: a bundle names nothing that its asker may not read.
@@ -109,7 +99,7 @@ class FocusResolver:
             for scope_id in sorted(trim.readable):
                 if scope_id.lower().rpartition("/")[2] == name.lower():
                     scope = self._scopes.get(scope_id)
-                    if scope is not None:
+                    if scope is not None and self._may_name(trim, scope):
                         return scope.name
             return None
         row = _first(self._items.find(trim, source=Source.TEAMS, container=name))
@@ -117,9 +107,38 @@ class FocusResolver:
             return row.container
         return None
 
+    def _may_name(self, trim: Trim, scope: Scope) -> bool:
+        """A channel whose label asks for its source's word is known by what of it was confirmed, or not at all."""
+        if not trim.asks_source(scope.label):
+            return True
+        return bool(self._items.find(trim, source=Source.TEAMS, container=scope.name, limit=1))
+
     def _text(self, trim: Trim, row: ItemRow) -> str:
         full = self._items.full(trim, row.uri)
         return full[1] if full else ""
+
+
+def names_of(focus: Iterable[Focus]) -> list[str]:
+    """Addresses and names by which a focus may find an item, without regard to whether there is one."""
+    found = list[str]()
+    for _, address in _addresses(focus).values():
+        found += [*filter(None, (address.uri, address.title)), *address.urls, *address.aliases]
+    return found
+
+
+def _addresses(focus: Iterable[Focus]) -> dict[str, tuple[str, Address]]:
+    """What each name given is, in order, each once."""
+    wanted: dict[str, tuple[str, Address]] = {}
+    for one in focus:
+        if one.url:
+            wanted.setdefault(one.url.strip(), ("url", parse_url(one.url)))
+        if one.file:
+            wanted.setdefault(one.file.strip(), ("file", parse_file(one.file)))
+        if one.channel:
+            wanted.setdefault(one.channel.strip(), ("channel", parse_channel(one.channel)))
+        if one.item:
+            wanted.setdefault(one.item.strip(), ("item", Address(uri=uris.item_uri(one.item.strip()))))
+    return wanted
 
 
 def numbers_in(text: str) -> tuple[str, ...]:
