@@ -17,6 +17,7 @@ import atexit
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,7 @@ from core.errors import ConfigError, StoreUnavailableError
 DATABASE: Final = "context"
 INGEST_ROLE: Final = "context_ingest"
 QUERY_ROLE: Final = "context_query"
+AUDIT_ROLE: Final = "context_audit"
 SUPERUSER: Final = "postgres"
 
 _CHILD: Final = Path(__file__).with_name("postgres_child.py")
@@ -89,6 +91,8 @@ class EmbeddedPostgres:
         try:
             self._folder.take()
             self._credentials = self._folder.read_credentials()
+            if not self._credentials.audit:
+                self._remember(replace(self._credentials, audit=secrets.token_urlsafe(24), ready=False))
             if not self._folder.cluster.exists():
                 self._make_cluster(binaries)
             self._launch(binaries)
@@ -125,6 +129,11 @@ class EmbeddedPostgres:
     def query_dsn(self) -> str:
         """For the query plane: reads, and appends to the audit log. Holds a password."""
         return self._dsn(QUERY_ROLE, self._known.query, DATABASE)
+
+    @property
+    def audit_dsn(self) -> str:
+        """For the audit plane: reads the audit log, and writes what was withheld. Holds a password."""
+        return self._dsn(AUDIT_ROLE, self._known.audit, DATABASE)
 
     @property
     def superuser_dsn(self) -> str:
@@ -207,7 +216,11 @@ class EmbeddedPostgres:
     def _make_database(self) -> None:
         if self._known.ready:
             return
-        passwords = {INGEST_ROLE: self._known.ingest, QUERY_ROLE: self._known.query}
+        passwords = {
+            INGEST_ROLE: self._known.ingest,
+            QUERY_ROLE: self._known.query,
+            AUDIT_ROLE: self._known.audit,
+        }
         with psycopg.connect(self.superuser_dsn, autocommit=True) as connection:
             for role, password in passwords.items():
                 known = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone()
@@ -263,6 +276,15 @@ def running_ingest_dsn(data_dir: Path) -> str:
     """
     credentials = ServerFolder(Path(data_dir).absolute() / "postgres").read_credentials()
     return f"postgresql://{INGEST_ROLE}:{credentials.ingest}@127.0.0.1:{credentials.port}/{DATABASE}?sslmode=disable"
+
+
+def running_audit_dsn(data_dir: Path) -> str:
+    """How the audit plane gets into the database of that server. Holds a password.
+
+    Raises ConfigError as `running_ingest_dsn` does.
+    """
+    credentials = ServerFolder(Path(data_dir).absolute() / "postgres").read_credentials()
+    return f"postgresql://{AUDIT_ROLE}:{credentials.audit}@127.0.0.1:{credentials.port}/{DATABASE}?sslmode=disable"
 
 
 def running_superuser_dsn(data_dir: Path) -> str:

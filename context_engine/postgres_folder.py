@@ -22,13 +22,14 @@ _LOG_LIMIT: Final = 5_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Port and passwords; `ready`: roles and database are made."""
+    """Port and passwords; `ready`: roles and database are made. `audit` is empty in a folder of an earlier version."""
 
     superuser: str
     ingest: str
     query: str
     port: int
     ready: bool = False
+    audit: str = ""
 
     def __repr__(self) -> str:
         return f"Credentials(port={self.port})"
@@ -142,6 +143,7 @@ class ServerFolder:
             superuser=secrets.token_urlsafe(24),
             ingest=secrets.token_urlsafe(24),
             query=secrets.token_urlsafe(24),
+            audit=secrets.token_urlsafe(24),
             port=free_port(),
         )
         self.write_credentials(made)

@@ -1,10 +1,16 @@
-"""The audit log: who asked, when, and what they were given. Never tokens, questions or the text of items."""
+"""The audit log: who asked, when, and what they were given. Never tokens, questions or the text of items.
+
+The database chains the entries (`graph.audit_chain`): whoever appends chooses neither place nor time of record. A
+question in full stands beside its entry for as long as it takes to work out what was withheld, an hour at most.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from core.journal import AccessCheck
 from core.principals import Principal
@@ -51,27 +57,48 @@ class AuditEntry:
     asked: Asked | None = None
 
 
-class AuditLog:
-    """Appends, and can do nothing else: the query plane's role may not read it."""
+# For how long a question waits to be looked into; the table's trigger holds to the same.
+QUESTIONS_KEPT: Final = timedelta(hours=1)
 
-    def __init__(self, db: Database) -> None:
+_APPEND: Final = """
+    INSERT INTO audit (at, operation, asker, agent, question_digest, interpreted_as, uris, bundle_digest, latency_ms,
+        outcome, checks)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s::json)
+"""
+_KEEP: Final = "INSERT INTO audit_questions (question, as_of, focus) VALUES (%s, %s, %s)"
+
+
+class AuditLog:
+    """Appends, and can do nothing else: the query plane's role may not read it.
+
+    `keep_questions` False: nobody works out what was withheld, so no question is kept for that.
+    """
+
+    def __init__(self, db: Database, *, keep_questions: bool = False) -> None:
         self._db = db
+        self._keep_questions = keep_questions
 
     def append(self, entry: AuditEntry) -> None:
-        """Write one entry. Raises StoreUnavailableError."""
+        """Write one entry, and with it the question where it is to be looked into. Raises StoreUnavailableError."""
+        checks = json.dumps([asdict(c) for c in entry.checks], separators=(",", ":"))
+        asked = entry.asked if self._keep_questions and entry.outcome == "ok" else None
         with self._db.connection() as connection:
             connection.execute(
-                "INSERT INTO audit (at, asker, agent, question_digest, interpreted_as, uris, bundle_digest, "
-                "latency_ms, outcome) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+                _APPEND,
                 [
                     entry.at,
-                    entry.asker,
-                    clean(entry.agent) if entry.agent else None,
+                    entry.operation.value,
+                    clean(entry.asker),
+                    clean(entry.agent) if entry.agent is not None else None,
                     entry.question_digest,
                     clean(entry.interpreted_as),
-                    list(entry.uris),
+                    [clean(uri) for uri in entry.uris],
                     entry.bundle_digest,
-                    entry.latency_ms,
+                    round(entry.latency_ms, 3),
                     entry.outcome,
+                    clean(checks),
                 ],
             )
+            if asked is not None:
+                focus = [clean(uri) for uri in asked.focus]
+                connection.execute(_KEEP, [clean(asked.question), asked.as_of, focus])

@@ -1,5 +1,5 @@
-"""Brings a database to the newest schema, and gives the roles of query plane and webhook receiver what they may do and
-no more."""
+"""Brings a database to the newest schema, and gives the roles of query plane, audit plane and webhook receiver what
+they may do and no more."""
 
 from __future__ import annotations
 
@@ -44,6 +44,25 @@ QUERY_MAY_READ: Final = (
     "supersessions",
     "runs",
 )
+# What the query plane says of an answer. Place in the chain, time of record and hashes are the database's; the rest is
+# the audit plane's.
+QUERY_MAY_APPEND: Final = (
+    """INSERT (at, operation, asker, agent, question_digest, interpreted_as, uris, bundle_digest, latency_ms, outcome,
+        checks) ON audit""",
+    "INSERT (question, as_of, focus) ON audit_questions",
+)
+# The role of the audit plane: it reads what was recorded and what access stands on, writes what was withheld, and can
+# neither append to the log nor change it. What goes by retention goes by a function that records it.
+AUDIT_ROLE: Final = "context_audit"
+AUDIT_MAY: Final = (
+    "SELECT ON audit, audit_head, audit_anchor, audit_questions, audit_examinations, audit_withheld",
+    "DELETE ON audit_questions",
+    "INSERT (seq, outcome, epoch, same_epoch, looked_at, withheld) ON audit_examinations",
+    "INSERT ON audit_withheld",
+    "EXECUTE ON FUNCTION audit_prune(timestamptz), audit_sweep(integer)",
+    "SELECT ON access_epoch, directory_syncs, people, containers, memberships, permission_syncs, scopes",
+    "SELECT (uri, source, scope, shown, title, label) ON items",
+)
 # The role of the webhook receiver: it gets its rights wherever it exists.
 HOOKS_ROLE: Final = "context_hooks"
 # The receiver keeps hints without being able to read or settle any: what it looks at is whether one was there before.
@@ -55,8 +74,8 @@ HOOKS_MAY: Final = (
 
 
 def migrate(dsn: str, *, query_role: str | None) -> str:
-    """Run every outstanding revision, grant `query_role` its rights (None: no such role), and `HOOKS_ROLE` its own
-    where there is one; return the revision.
+    """Run every outstanding revision, grant `query_role` its rights (None: no such role), and `HOOKS_ROLE` and
+    `AUDIT_ROLE` their own where there are such; return the revision.
 
     Several processes may call this at once. Raises StoreUnavailableError where the database does not answer or
     locks can't be had in time; ConfigError where the role does not exist or may not be granted to.
@@ -80,8 +99,9 @@ def migrate(dsn: str, *, query_role: str | None) -> str:
                         mend=f"As an administrator: CREATE ROLE {query_role} LOGIN PASSWORD '…'",
                     )
                 _grant(connection, query_role, _query_rights())
-            if _exists(connection, HOOKS_ROLE):
-                _grant(connection, HOOKS_ROLE, [sql.SQL(right) for right in HOOKS_MAY])
+            for role, rights in ((HOOKS_ROLE, HOOKS_MAY), (AUDIT_ROLE, AUDIT_MAY)):
+                if _exists(connection, role):
+                    _grant(connection, role, [sql.SQL(right) for right in rights])
             return _revision(connection) or ""
     except (OperationalError, psycopg.OperationalError) as e:
         raise StoreUnavailableError("postgres", f"the schema could not be brought up to date: {_reason(e)}") from e
@@ -125,7 +145,7 @@ def _revision(connection: Connection) -> str | None:
 
 def _query_rights() -> list[sql.Composable]:
     tables = sql.SQL(", ").join(sql.Identifier(t) for t in QUERY_MAY_READ)
-    return [sql.SQL("SELECT ON {}").format(tables), sql.SQL("INSERT ON audit")]
+    return [sql.SQL("SELECT ON {}").format(tables), *(sql.SQL(right) for right in QUERY_MAY_APPEND)]
 
 
 def _exists(connection: Connection, role: str) -> bool:
@@ -145,6 +165,7 @@ def _grant(connection: Connection, role: str, rights: Sequence[sql.Composable]) 
     name = sql.Identifier(role)
     raw.execute(sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {}").format(name))
     raw.execute(sql.SQL("REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM {}").format(name))
+    raw.execute(sql.SQL("REVOKE ALL ON ALL ROUTINES IN SCHEMA public FROM {}").format(name))
     raw.execute(sql.SQL("GRANT USAGE ON SCHEMA public TO {}").format(name))
     for right in rights:
         raw.execute(sql.SQL("GRANT {} TO {}").format(right, name))

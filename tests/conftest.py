@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.engines import embedder, engines, world_engine
-from tests.support.postgres import fresh_database, ingest_db, open_database, postgres, query_db
+from tests.support.postgres import audit_db, fresh_database, ingest_db, open_database, postgres, query_db
 
 __all__ = [
+    "audit_db",
     "embedder",
     "engines",
     "fresh_database",

@@ -24,7 +24,7 @@ def empty(postgres: PostgresServer) -> Iterator[FreshDatabase]:
 
 def test_an_empty_database_is_brought_to_the_newest_revision(empty: FreshDatabase) -> None:
     assert current_revision(empty.ingest_dsn) is None
-    assert migrate(empty.ingest_dsn, query_role=QUERY_ROLE) == newest_revision() == "0003_schedule_and_hooks"
+    assert migrate(empty.ingest_dsn, query_role=QUERY_ROLE) == newest_revision() == "0004_audit"
     assert current_revision(empty.ingest_dsn) == newest_revision()
     assert migrate(empty.ingest_dsn, query_role=QUERY_ROLE) == newest_revision()
 

@@ -1,4 +1,4 @@
-"""Sync state: how runs ended, where readers go on, what failed; and the audit log."""
+"""Sync state: how runs ended, where readers go on, what failed"""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from datetime import timedelta
 import pytest
 
 from core.clock import FixedClock
-from core.errors import InvariantError
 from core.items import Source
-from graph.audit import AuditEntry, AuditLog, Operation
 from graph.db import Database
 from graph.runs import RunStore
-from tests.graph.support import IRIS, NOW
+from tests.graph.support import NOW
 
 
 @pytest.fixture
@@ -74,28 +72,6 @@ def test_a_failed_item_is_remembered_until_it_was_read(runs: RunStore) -> None:
     assert [f.reason for f in runs.failures()] == ["500", "odd  file"]
     runs.clear_failures(["ctx://a"])
     assert runs.failures("wikis") == []
-
-
-def test_the_query_plane_appends_to_the_audit_log_and_cannot_read_it(ingest_db: Database, query_db: Database) -> None:
-    entry = AuditEntry(
-        operation=Operation.CONTEXT,
-        checks=(),
-        at=NOW,
-        asker=IRIS,
-        agent="agent\x00",
-        question_digest="0" * 64,
-        interpreted_as="what",
-        uris=("ctx://a",),
-        bundle_digest="1" * 64,
-        latency_ms=12.5,
-        outcome="ok",
-    )
-    AuditLog(query_db).append(entry)
-    with ingest_db.connection() as connection:
-        rows = connection.execute("SELECT asker, agent, uris, latency_ms FROM audit").fetchall()
-    assert rows == [{"asker": IRIS, "agent": "agent", "uris": ["ctx://a"], "latency_ms": 12.5}]
-    with pytest.raises(InvariantError), query_db.connection() as connection:
-        connection.execute("SELECT * FROM audit")
 
 
 def test_the_query_plane_can_tell_how_fresh_sources_are(runs: RunStore, query_db: Database) -> None:

@@ -24,6 +24,7 @@ class FreshDatabase:
     name: str
     ingest_dsn: str
     query_dsn: str
+    audit_dsn: str
 
 
 class PostgresServer:
@@ -41,13 +42,18 @@ class PostgresServer:
         name = f"test_{next(self._numbers)}"
         self._admin.execute(f"CREATE DATABASE {name} TEMPLATE migrated OWNER {INGEST_ROLE} STRATEGY file_copy")
         self._admin.execute(f"REVOKE TEMPORARY ON DATABASE {name} FROM PUBLIC")
-        return FreshDatabase(name, self._in(name, self._server.ingest_dsn), self._in(name, self._server.query_dsn))
+        return self._ways_into(name)
 
     def empty_database(self) -> FreshDatabase:
         """A new database that was never migrated."""
         name = f"test_{next(self._numbers)}"
         self._admin.execute(f"CREATE DATABASE {name} OWNER {INGEST_ROLE}")
-        return FreshDatabase(name, self._in(name, self._server.ingest_dsn), self._in(name, self._server.query_dsn))
+        return self._ways_into(name)
+
+    def _ways_into(self, name: str) -> FreshDatabase:
+        server = self._server
+        dsns = (server.ingest_dsn, server.query_dsn, server.audit_dsn)
+        return FreshDatabase(name, *(self._in(name, dsn) for dsn in dsns))
 
     def drop(self, database: FreshDatabase) -> None:
         """Remove a database, open connections and all."""
@@ -111,6 +117,12 @@ def open_database() -> Iterator[Callable[[str], Database]]:
 def ingest_db(open_database: Callable[[str], Database], fresh_database: FreshDatabase) -> Database:
     """The ingestion plane's way into a fresh database."""
     return open_database(fresh_database.ingest_dsn)
+
+
+@pytest.fixture
+def audit_db(open_database: Callable[[str], Database], fresh_database: FreshDatabase) -> Database:
+    """The audit plane's way into the same fresh database."""
+    return open_database(fresh_database.audit_dsn)
 
 
 @pytest.fixture
