@@ -1,0 +1,26 @@
+"""What must always hold, tried on a small company at a border; `test_mutants` shows that each check can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support import border, guard_checks
+from tests.support.guard_checks import Border
+
+CHECKS: dict[str, Callable[[Border], None]] = {
+    name: check
+    for name, check in vars(guard_checks).items()
+    if name.startswith("assert_") and name.count("_a_statement_") == 0
+}
+
+
+@pytest.mark.parametrize("name", sorted(CHECKS))
+def test_it_holds(name: str, at_the_border: Border) -> None:
+    CHECKS[name](at_the_border)
+
+
+def test_the_border_hides_something_in_every_way(at_the_border: Border) -> None:
+    assert not any(border.ACCESS.may_read(border.ASKER, scope) for scope in border.HIDING)
+    assert {i.scope for i in at_the_border.items} == set(border.ACCESS.rules)
