@@ -262,7 +262,12 @@ def build_api(
     )
     service = ContextService(
         engine=engine,
-        verifier=TokenVerifier(settings.issuers, required_scope=settings.required_scope),
+        verifier=TokenVerifier(
+            settings.issuers,
+            required_scope=settings.required_scope,
+            required_role=settings.required_role,
+            applications=settings.applications,
+        ),
         resolver=PrincipalResolver(directory, scopes),
         audit=AuditLog(database),
         limiter=Unlimited(),

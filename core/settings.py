@@ -13,23 +13,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from core.errors import ConfigError
+from core.trust import ApplicationSettings as ApplicationSettings
+from core.trust import IssuerSettings as IssuerSettings
+from core.trust import check_issuers
 
 PREFIX = "CONTEXT_ENGINE_"
-
-
-class IssuerSettings(BaseModel):
-    """One trusted OpenID Connect issuer. `tenant` is the directory that its `oid` belongs to."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    issuer: str
-    tenant: str
-    audience: tuple[str, ...]
-    jwks_uri: str | None = None
-    algorithms: tuple[str, ...] = ("RS256",)
 
 
 class AzureDevOpsSettings(BaseModel):
@@ -165,6 +156,9 @@ class Settings(BaseModel):
     embedder_key: SecretStr | None = None
     embedder_threads: int = Field(default=2, ge=1)
     issuers: tuple[IssuerSettings, ...] = ()
+    applications: tuple[ApplicationSettings, ...] = Field(
+        default=(), description="who may ask on their own, without a person; empty: nobody"
+    )
     azure_devops: AzureDevOpsSettings | None = None
     graph: GraphSettings | None = None
     sources: tuple[Literal["azure_devops", "teams"], ...] | None = Field(
@@ -174,6 +168,15 @@ class Settings(BaseModel):
     labels: tuple[str, ...] = Field(default=(), description="least sensitive first")
     never_index_label: str | None = Field(default=None, description="from this label on nothing is stored")
     required_scope: str = "context.read"
+    required_role: str = Field(default="context.read", description="what an application on its own must hold")
+    principal_cache_seconds: int = Field(
+        default=30, ge=0, description="how long it is remembered what an asker belongs to; 0: not at all"
+    )
+    principal_cache_key: SecretStr | None = Field(
+        default=None,
+        min_length=32,
+        description="what is kept in query_redis_url is signed with it; null: principals are kept in each process",
+    )
     max_tokens: int = Field(default=6000, ge=200, description="bundle size where the asker names none")
     revocation_sla: int = Field(default=300, ge=1, description="seconds; older permissions fail closed")
     permission_interval: int = Field(default=60, ge=1, description="seconds between permission polls")
@@ -197,6 +200,13 @@ class Settings(BaseModel):
     metrics_host: str = "127.0.0.1"
     host: str = "127.0.0.1"
     port: int = Field(default=8321, ge=0, le=65535)
+
+    @model_validator(mode="after")
+    def _trust_is_clear(self) -> Settings:
+        check_issuers(self.issuers)
+        if len({a.principal for a in self.applications}) < len(self.applications):
+            raise ValueError("applications: one account is listed twice")
+        return self
 
     @property
     def revocation_limit(self) -> timedelta:
@@ -261,11 +271,12 @@ def _explain(error: ValidationError) -> ConfigError:
         near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
         hint = f"Did you mean {near[0]}? " if near else ""
         return ConfigError("unknown setting", where=path, mend=f"{hint}Known: {', '.join(known)}")
-    return ConfigError(first["msg"], where=path)
+    return ConfigError(first["msg"].removeprefix("Value error, "), where=path or None)
 
 
 def _names(path: tuple[int | str, ...]) -> list[str]:
     tables: dict[str, type[BaseModel]] = {
+        "applications": ApplicationSettings,
         "azure_devops": AzureDevOpsSettings,
         "graph": GraphSettings,
         "issuers": IssuerSettings,

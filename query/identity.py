@@ -1,127 +1,107 @@
 """Identity: a bearer token to a VerifiedAsker, or a reason class why not. Nothing else in the engine can say who asks.
 
-Follows RFC 7519 and RFC 9068 and Microsoft's access-token reference: the algorithm comes from configuration, the
-issuer is matched as an exact string before anything is fetched, keys come from that issuer's JWKS alone, audience,
-expiry and tenant are required. An account is (tenant, oid); names and addresses in the token are never read.
-PyJWT does the cryptography.
+Follows RFC 7519 and RFC 9068 and Microsoft's access-token reference: algorithms come from configuration, the issuer is
+matched as an exact string before anything is fetched, keys come from that issuer's JWKS alone (`query.keys`), and
+audience, expiry and tenant are required. What counts of a token is in `query.claims`, and of whom it speaks in
+`query.issuers`; names and addresses in it are never read. PyJWT does the cryptography.
 """
 
 from __future__ import annotations
 
-import re
-import threading
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
 
-import httpx
 import jwt
-from jwt import PyJWKClient, PyJWKClientConnectionError, PyJWKClientError
 
-from core.errors import ForbiddenError, IdentityError, IdentityReason, StoreUnavailableError
-from core.principals import VerifiedAsker, issue_asker, user
-from core.settings import IssuerSettings
+from core.errors import ConfigError, ForbiddenError, IdentityError, IdentityReason
+from core.principals import Principal, UserAssertion, VerifiedAsker, issue_asker
+from core.trust import ApplicationSettings, IssuerSettings
+from query.claims import Claims, read_claims
+from query.issuers import TrustedIssuer
+from query.keys import KeyCache, fetch_keys
 
-MAX_TOKEN_BYTES = 16 * 1024
-LEEWAY_SECONDS = 60
-_GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+MAX_TOKEN_BYTES: Final = 16 * 1024
+LEEWAY_SECONDS: Final = 60
+_KINDS: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
+_REFUSALS: Final[tuple[tuple[type[jwt.PyJWTError], IdentityReason], ...]] = (
+    (jwt.ExpiredSignatureError, IdentityReason.EXPIRED),
+    (jwt.ImmatureSignatureError, IdentityReason.NOT_YET_VALID),
+    (jwt.InvalidAudienceError, IdentityReason.WRONG_AUDIENCE),
+    (jwt.InvalidSignatureError, IdentityReason.BAD_SIGNATURE),
+    (jwt.InvalidAlgorithmError, IdentityReason.BAD_SIGNATURE),
+    (jwt.InvalidKeyError, IdentityReason.BAD_SIGNATURE),
+)
 
 
 class TokenVerifier:
-    """Validates bearer tokens of the configured issuers. Thread-safe; keys are cached for five minutes."""
+    """Validates bearer tokens of the configured issuers. Thread-safe.
 
-    def __init__(self, issuers: tuple[IssuerSettings, ...], *, required_scope: str) -> None:
-        self._issuers = {i.issuer: i for i in issuers}
-        self._required_scope = required_scope
-        self._clients: dict[str, PyJWKClient] = {}
-        self._lock = threading.Lock()
+    `applications` may ask on their own. Raises ConfigError without a trusted issuer.
+    """
+
+    def __init__(
+        self,
+        issuers: Iterable[IssuerSettings],
+        *,
+        required_scope: str,
+        required_role: str,
+        applications: Iterable[ApplicationSettings] = (),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._issuers: dict[str, TrustedIssuer] = {}
+        for settings in issuers:
+            issuer = TrustedIssuer(settings, KeyCache(partial(fetch_keys, settings), monotonic))
+            self._issuers |= dict.fromkeys(issuer.accepted, issuer)
+        if not self._issuers:
+            raise ConfigError("no token can be trusted", where="issuers", mend="Name an issuer and its audience")
+        self._required_scope, self._required_role = required_scope, required_role
+        self._spaces: dict[Principal, frozenset[str]] = {a.principal: frozenset(a.spaces) for a in applications}
 
     def verify(self, authorization: str | None) -> VerifiedAsker:
         """Return who asks by the value of an Authorization header.
 
-        Raises IdentityError (401), ForbiddenError (403: no scope, or an application on its own), and
-        StoreUnavailableError (503) where the issuer's keys can't be had.
+        Raises IdentityError (401), ForbiddenError (403: no scope, an agent that is not listed, or an application on
+        its own without a policy), and StoreUnavailableError (503) where the issuer's keys can't be had.
         """
         token = _bearer(authorization)
-        issuer = self._issuer_of(token)
-        claims = self._decode(token, issuer)
-        return self._asker(claims, issuer)
+        header, unverified = _unverified(token)
+        issuer = self._issuer_of(unverified)
+        payload = _checked(token, header, issuer)
+        claims = read_claims(payload, link_claim=issuer.settings.link_claim)
+        return self._asker(claims, issuer, UserAssertion(token, expires_at=float(payload["exp"])))
 
-    def _issuer_of(self, token: str) -> IssuerSettings:
-        try:
-            header = jwt.get_unverified_header(token)
-            unverified = jwt.decode(token, options={"verify_signature": False})
-        except jwt.InvalidTokenError as e:
-            raise IdentityError(IdentityReason.MALFORMED) from e
-        if str(header.get("typ", "JWT")).lower() not in {"jwt", "at+jwt", "application/at+jwt"} or "crit" in header:
-            raise IdentityError(IdentityReason.WRONG_KIND)
-        issuer = self._issuers.get(str(unverified.get("iss")))
+    def _issuer_of(self, unverified: Mapping[str, Any]) -> TrustedIssuer:
+        named = unverified.get("iss")
+        issuer = self._issuers.get(named) if isinstance(named, str) else None
         if issuer is None:
             raise IdentityError(IdentityReason.UNTRUSTED_ISSUER)
-        if header.get("alg") not in issuer.algorithms:
-            raise IdentityError(IdentityReason.BAD_SIGNATURE)
         return issuer
 
-    def _decode(self, token: str, issuer: IssuerSettings) -> Mapping[str, Any]:
-        try:
-            key = self._keys(issuer).get_signing_key_from_jwt(token)
-        except PyJWKClientConnectionError as e:
-            raise StoreUnavailableError("identity", "the issuer's signing keys can't be fetched") from e
-        except (PyJWKClientError, jwt.InvalidTokenError) as e:
-            raise IdentityError(IdentityReason.BAD_SIGNATURE) from e
-        try:
-            claims: Mapping[str, Any] = jwt.decode(
-                token,
-                key.key,
-                algorithms=list(issuer.algorithms),
-                audience=list(issuer.audience),
-                issuer=issuer.issuer,
-                leeway=LEEWAY_SECONDS,
-                options={"require": ["exp", "iat", "iss", "aud"]},
-            )
-        except jwt.ExpiredSignatureError as e:
-            raise IdentityError(IdentityReason.EXPIRED) from e
-        except (jwt.ImmatureSignatureError, jwt.InvalidIssuedAtError) as e:
-            raise IdentityError(IdentityReason.NOT_YET_VALID) from e
-        except jwt.InvalidAudienceError as e:
-            raise IdentityError(IdentityReason.WRONG_AUDIENCE) from e
-        except jwt.InvalidIssuerError as e:
-            raise IdentityError(IdentityReason.UNTRUSTED_ISSUER) from e
-        except jwt.MissingRequiredClaimError as e:
-            wrong_audience = e.claim == "aud"
-            raise IdentityError(IdentityReason.WRONG_AUDIENCE if wrong_audience else IdentityReason.MALFORMED) from e
-        except jwt.InvalidSignatureError as e:
-            raise IdentityError(IdentityReason.BAD_SIGNATURE) from e
-        except jwt.InvalidTokenError as e:
-            raise IdentityError(IdentityReason.MALFORMED) from e
-        return claims
+    def _asker(self, claims: Claims, issuer: TrustedIssuer, assertion: UserAssertion) -> VerifiedAsker:
+        principal, tenant = issuer.account_of(claims)
+        if not issuer.takes_agent(claims.client):
+            raise ForbiddenError("the token was given to an application that may not ask")
+        if claims.application:
+            return self._application(claims, principal, tenant)
+        if self._required_scope not in claims.scopes:
+            raise ForbiddenError(f"the token lacks the scope {self._required_scope}")
+        return issue_asker(
+            principal=principal, tenant=tenant, agent=claims.client, scopes=claims.scopes, assertion=assertion
+        )
 
-    def _asker(self, claims: Mapping[str, Any], issuer: IssuerSettings) -> VerifiedAsker:
-        tenant, account = str(claims.get("tid", "")).lower(), str(claims.get("oid", "")).lower()
-        if tenant != issuer.tenant.lower():
-            raise IdentityError(IdentityReason.WRONG_TENANT)
-        if "nonce" in claims or not _GUID.fullmatch(account):
-            raise IdentityError(IdentityReason.WRONG_KIND)
-        if _is_application(claims):
+    def _application(self, claims: Claims, principal: Principal, tenant: str) -> VerifiedAsker:
+        spaces = self._spaces.get(principal)
+        if spaces is None:
             raise ForbiddenError(
                 "an application on its own may not ask: it needs a policy that lists its spaces",
                 mend="Ask on behalf of a person, with a delegated token",
             )
-        scopes = frozenset(str(claims.get("scp") or claims.get("scope") or "").split())
-        if self._required_scope not in scopes:
-            raise ForbiddenError(f"the token lacks the scope {self._required_scope}")
-        agent = claims.get("azp") or claims.get("appid")
-        return issue_asker(
-            principal=user(tenant, account), tenant=tenant, agent=str(agent) if agent else None, scopes=scopes
-        )
-
-    def _keys(self, issuer: IssuerSettings) -> PyJWKClient:
-        with self._lock:
-            client = self._clients.get(issuer.issuer)
-            if client is None:
-                uri = issuer.jwks_uri or _discover(issuer.issuer)
-                client = PyJWKClient(uri, cache_jwk_set=True, cache_keys=False, lifespan=300, timeout=5)
-                self._clients[issuer.issuer] = client
-            return client
+        given = claims.roles | claims.scopes
+        if self._required_role not in given:
+            raise ForbiddenError(f"the token lacks the role {self._required_role}")
+        return issue_asker(principal=principal, tenant=tenant, agent=None, scopes=given, spaces=spaces)
 
 
 def _bearer(authorization: str | None) -> str:
@@ -136,17 +116,45 @@ def _bearer(authorization: str | None) -> str:
     return token
 
 
-def _is_application(claims: Mapping[str, Any]) -> bool:
-    """App-only by Entra's `idtyp`, or by its shape where that optional claim is not issued."""
-    return claims.get("idtyp") == "app" or (not claims.get("scp") and claims.get("oid") == claims.get("sub"))
-
-
-def _discover(issuer: str) -> str:
+def _unverified(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Header and payload as anybody may have written them; good for choosing an issuer and nothing else."""
     try:
-        answer = httpx.get(f"{issuer.rstrip('/')}/.well-known/openid-configuration", timeout=5)
-        document = answer.raise_for_status().json()
-        if document["issuer"] != issuer:
-            raise StoreUnavailableError("identity", "the discovery document names another issuer")
-        return str(document["jwks_uri"])
-    except (httpx.HTTPError, ValueError, KeyError) as e:
-        raise StoreUnavailableError("identity", "the issuer's discovery document can't be read") from e
+        header: Mapping[str, Any] = jwt.get_unverified_header(token)
+        if "crit" in header:
+            raise IdentityError(IdentityReason.MALFORMED)
+        if str(header.get("typ", "JWT")).lower() not in _KINDS:
+            raise IdentityError(IdentityReason.WRONG_KIND)
+        payload: Mapping[str, Any] = jwt.decode(token, options={"verify_signature": False})
+    except (jwt.InvalidTokenError, RecursionError, ValueError) as e:
+        raise IdentityError(IdentityReason.MALFORMED) from e
+    return header, payload
+
+
+def _checked(token: str, header: Mapping[str, Any], issuer: TrustedIssuer) -> Mapping[str, Any]:
+    """The payload, once signature, times, issuer and audience are right."""
+    settings = issuer.settings
+    algorithm, kid = header.get("alg"), header.get("kid")
+    # `jku`, `x5u`, `x5c` and `jwk` of a header are not looked at: keys come from the issuer.
+    if algorithm not in settings.algorithms or not isinstance(kid, str):
+        raise IdentityError(IdentityReason.BAD_SIGNATURE)
+    found = issuer.keys.find(kid)
+    key = found.for_algorithm(algorithm) if found is not None else None
+    if found is None or key is None:
+        raise IdentityError(IdentityReason.BAD_SIGNATURE)
+    try:
+        payload: Mapping[str, Any] = jwt.decode(
+            token,
+            key,
+            algorithms=[algorithm],
+            audience=list(settings.audience),
+            issuer=sorted(issuer.accepted),
+            leeway=LEEWAY_SECONDS,
+            options={"require": ["exp", "iat", "iss", "aud"]},
+        )
+    except jwt.MissingRequiredClaimError as e:
+        wrong = IdentityReason.WRONG_AUDIENCE if e.claim == "aud" else IdentityReason.MALFORMED
+        raise IdentityError(wrong) from e
+    except jwt.InvalidTokenError as e:
+        raise IdentityError(next((r for kind, r in _REFUSALS if isinstance(e, kind)), IdentityReason.MALFORMED)) from e
+    issuer.check_key(found, payload.get("iss"), payload.get("tid"))
+    return payload

@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from core.settings import (
+    ApplicationSettings,
     AzureDevOpsSettings,
     GraphSettings,
     IssuerSettings,
@@ -23,6 +24,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
 TABLES: dict[str, type[BaseModel]] = {
     "Top level": Settings,
     "`[[issuers]]`": IssuerSettings,
+    "`[[applications]]`": ApplicationSettings,
     "`[azure_devops]`": AzureDevOpsSettings,
     "`[graph]`": GraphSettings,
     "`[webhooks]`": WebhookSettings,
