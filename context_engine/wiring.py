@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
 
+from context_engine.guards import build_late_binder, build_limiter, labels_that_need_no_word
 from core.clock import Clock, SystemClock
 from core.embedding.port import Embedder
 from core.errors import ConfigError
@@ -39,7 +40,6 @@ from ingestion.sync import Progress, Synchronizer
 from query.api import ApiServices
 from query.engine import ContextEngine
 from query.identity import TokenVerifier
-from query.limits import Unlimited
 from query.principals import PrincipalResolver
 from query.service import ContextService
 from query.status import StatusReader
@@ -244,7 +244,9 @@ def build_api(
     settings: Settings, database: Database, index: Index | ReadingHalf, embedder: Embedder, clock: Clock
 ) -> ApiServices:
     """The query plane over its stores. `database` must be the query role's."""
-    scopes = ScopeStore(database, revocation_limit=settings.revocation_limit)
+    scopes = ScopeStore(
+        database, revocation_limit=settings.revocation_limit, free_labels=labels_that_need_no_word(settings)
+    )
     directory = DirectoryStore(database, required=connector_names(settings))
     engine = ContextEngine(
         scopes=scopes,
@@ -259,6 +261,7 @@ def build_api(
         clock=clock,
         sources=configured_sources(settings),
         default_max_tokens=settings.max_tokens,
+        late_binder=build_late_binder(settings, database, scopes, index.reader),
     )
     service = ContextService(
         engine=engine,
@@ -270,7 +273,7 @@ def build_api(
         ),
         resolver=PrincipalResolver(directory, scopes),
         audit=AuditLog(database),
-        limiter=Unlimited(),
+        limiter=build_limiter(settings),
         status_of=StatusReader(
             RunStore(database),
             scopes,

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from core.clock import Clock
 from core.errors import ConfigError
+from core.guards import RateLimitSettings
 from core.settings import AzureDevOpsSettings, GraphSettings, IssuerSettings, Settings, load_settings
 from fixtures.sandbox.azure_devops.hook_events import EVENT_TYPES
 from fixtures.sandbox.server import SandboxServer
@@ -133,6 +134,8 @@ def world_settings(sandbox: SandboxServer, data: Path, overrides: Mapping[str, A
         "graph": graph,
         "azure_devops": azure_devops,
         "labels": tuple(world.labels),
+        # It is asked by programs, as fast as they can.
+        "rate_limits": RateLimitSettings(asker_per_minute=0, agent_per_minute=0),
         # A world is small and its clock may stand still: look at everything each time.
         "reconcile_interval": 0,
         "retry_failed_after": 0,

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from core.errors import ConfigError
+from core.guards import LateBindingSettings, RateLimitSettings
 from core.trust import ApplicationSettings as ApplicationSettings
 from core.trust import IssuerSettings as IssuerSettings
 from core.trust import check_issuers
@@ -167,6 +168,8 @@ class Settings(BaseModel):
     webhooks: WebhookSettings = WebhookSettings()
     labels: tuple[str, ...] = Field(default=(), description="least sensitive first")
     never_index_label: str | None = Field(default=None, description="from this label on nothing is stored")
+    late_binding: LateBindingSettings = LateBindingSettings()
+    rate_limits: RateLimitSettings = RateLimitSettings()
     required_scope: str = "context.read"
     required_role: str = Field(default="context.read", description="what an application on its own must hold")
     principal_cache_seconds: int = Field(
@@ -280,6 +283,8 @@ def _names(path: tuple[int | str, ...]) -> list[str]:
         "azure_devops": AzureDevOpsSettings,
         "graph": GraphSettings,
         "issuers": IssuerSettings,
+        "late_binding": LateBindingSettings,
+        "rate_limits": RateLimitSettings,
         "webhooks": WebhookSettings,
     }
     model = tables.get(str(path[0]), Settings) if path else Settings

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from core.guards import LateBindingSettings, RateLimitSettings
 from core.settings import (
     ApplicationSettings,
     AzureDevOpsSettings,
@@ -28,6 +29,8 @@ TABLES: dict[str, type[BaseModel]] = {
     "`[azure_devops]`": AzureDevOpsSettings,
     "`[graph]`": GraphSettings,
     "`[webhooks]`": WebhookSettings,
+    "`[late_binding]`": LateBindingSettings,
+    "`[rate_limits]`": RateLimitSettings,
 }
 ROW = re.compile(r"^\| `(\w+)` \| (.+?) \| (.+) \|$", re.MULTILINE)
 
