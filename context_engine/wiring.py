@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from context_engine.guards import build_late_binder, build_limiter, labels_that_need_no_word
+from context_engine.principal_caching import build_principal_cache
 from core.clock import Clock, SystemClock
 from core.embedding.port import Embedder
 from core.errors import ConfigError
@@ -271,7 +272,9 @@ def build_api(
             required_role=settings.required_role,
             applications=settings.applications,
         ),
-        resolver=PrincipalResolver(directory, scopes),
+        resolver=PrincipalResolver(
+            directory, scopes, build_principal_cache(settings, scopes, connector_names(settings))
+        ),
         audit=AuditLog(database),
         limiter=build_limiter(settings),
         status_of=StatusReader(

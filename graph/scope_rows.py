@@ -13,17 +13,20 @@ from psycopg.types.json import Jsonb
 
 from core.access import NOBODY, Scope, ScopeAcl, ScopeId
 from core.principals import Principal
+from core.spaces import Space, spaces_of
 from graph.db import clean, clean_json
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeChange:
-    """What `apply` made of one scope: who an allow names now, under which version, and whether that is new."""
+    """What `apply` made of one scope: who an allow names now, under which version, and whether that is new. `renamed`:
+    what it is called or lies in is new, on which policies of applications hang."""
 
     scope_id: ScopeId
     allowed: tuple[Principal, ...]
     acl_version: int
     changed: bool
+    renamed: bool = False
 
 
 def write_scope(
@@ -51,9 +54,10 @@ def write_scope(
         connection.execute(_INSERT, values)
         return ScopeChange(scope.id, allowed, 1, True)
     if row["acl_digest"] == values["acl_digest"]:
-        if _described(row) != (scope.source, scope.kind, values["name"], scope.label, attributes):
+        renamed = _described(row) != (scope.source, scope.kind, values["name"], scope.label, attributes)
+        if renamed:
             connection.execute(_DESCRIBE, values)
-        return ScopeChange(scope.id, allowed, row["acl_version"], False)
+        return ScopeChange(scope.id, allowed, row["acl_version"], False, renamed)
     updated = connection.execute(_UPDATE, values).fetchone()
     assert updated is not None
     return ScopeChange(scope.id, allowed, updated["acl_version"], True)
@@ -98,6 +102,13 @@ _UPDATE: Final = """
         acl_version = acl_version + 1, changed_at = %(at)s
     WHERE id = %(id)s RETURNING acl_version
 """
+
+
+def spaces_of_row(row: DictRow) -> frozenset[Space]:
+    """The spaces that the scope of a row lies in."""
+    return spaces_of(
+        scope=row["id"], source=row["source"], kind=row["kind"], name=row["name"], attributes=row["attributes"]
+    )
 
 
 def names_of(names: Iterable[str]) -> tuple[Principal, ...]:

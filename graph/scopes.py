@@ -25,7 +25,7 @@ from core.principals import Principal, PrincipalSet
 from graph.applied import note_applied, scopes_digest, would_change_nothing
 from graph.db import Database
 from graph.directory import unresolved_in
-from graph.epoch import move_epoch, read_epoch
+from graph.epoch import move_epoch, read_epoch, read_identity
 from graph.leases import still_held
 from graph.moment import Moment, moment_of
 from graph.scope_rows import ScopeChange as ScopeChange
@@ -61,9 +61,10 @@ class ScopeStore:
         self._limit = revocation_limit
         self._free_labels = free_labels
         self._clock = wall_clock or SystemClock()
-        self._trims: OrderedDict[tuple[str, Moment], Trim] = OrderedDict()
+        self._trims: OrderedDict[tuple[str, frozenset[str] | None, Moment], Trim] = OrderedDict()
         self._rules: dict[str, ScopeAcl] = {}
         self._digested: tuple[tuple[Scope, ...], bool, str] | None = None
+        self._record_id: str | None = None
         self._lock = threading.Lock()
 
     def apply(self, source: str, scopes: Sequence[Scope], *, complete: bool, at: datetime) -> list[ScopeChange]:
@@ -98,7 +99,7 @@ class ScopeStore:
                 elif complete and row is not None:
                     changes.append(write_scope(connection, source, closed(row), row, at))
             note_applied(connection, "scopes", source, digest)
-            if any(c.changed for c in changes):
+            if any(c.changed or c.renamed for c in changes):
                 move_epoch(connection)
             return changes
 
@@ -164,6 +165,17 @@ class ScopeStore:
         with self._db.connection() as connection:
             return read_epoch(connection)
 
+    def record_id(self) -> str:
+        """Which record this is: epochs of two databases say nothing of each other."""
+        with self._lock:
+            known = self._record_id
+        if known is None:
+            with self._db.connection() as connection:
+                known = read_identity(connection)
+            with self._lock:
+                self._record_id = known
+        return known
+
     def snapshot(self) -> AbstractContextManager[None]:
         """One moment for all that this thread reads of the database inside the block (see `Database.reading`)."""
         return self._db.reading()
@@ -172,12 +184,13 @@ class ScopeStore:
         """Work out what the asker may read, all of it from one snapshot of the database. Where late binding is on,
         items that need their source's word are let through only where `verified` holds it.
 
-        Cached by principal set and moment (the epoch, and what is fresh enough right now), so neither a change nor
-        the mere passing of time is missed. Raises StoreUnavailableError.
+        An application on its own is let into the spaces of its policy and no others, whatever else it was granted.
+        Cached by principal set, policy and moment (the epoch, and what is fresh enough right now), so neither a change
+        nor the mere passing of time is missed. Raises StoreUnavailableError.
         """
         with self._db.reading(), self._db.connection() as connection:
             moment = moment_of(connection, self._clock.now(), self._limit)
-            key = (principals.digest, moment)
+            key = (principals.digest, principals.asker.spaces, moment)
             with self._lock:
                 known = self._trims.get(key)
             if known is not None:
@@ -216,7 +229,7 @@ class ScopeStore:
         return Standing(
             scope=scope,
             origin=row["origin"],
-            bars=bars(row, scope.acl, mine, moment=moment, unresolved=unresolved),
+            bars=bars(row, scope.acl, mine, moment=moment, unresolved=unresolved, spaces=None),
             verdicts=scope.acl.explain(mine - moment.lapsed),
             read_at=row["read_at"],
             unread=tuple(sorted(unresolved.intersection(scope.acl.denied_principals()))),
@@ -231,8 +244,8 @@ class ScopeStore:
         unresolved = unresolved_in(connection) | moment.open
         # Whoever passes a rule is named by its `allowed`, so no other scope can be readable or match in the index.
         rows = connection.execute(
-            "SELECT id, origin, acl_digest, allowed, indexed_allowed, denied FROM scopes "
-            "WHERE allowed && %(mine)s::text[] OR indexed_allowed && %(mine)s::text[]",
+            "SELECT id, origin, source, kind, name, attributes, acl_digest, allowed, indexed_allowed, denied "
+            "FROM scopes WHERE allowed && %(mine)s::text[] OR indexed_allowed && %(mine)s::text[]",
             {"mine": sorted(mine)},
         ).fetchall()
         readable: list[ScopeId] = []
@@ -242,7 +255,7 @@ class ScopeStore:
         for row in rows:
             matching.update(mine.intersection(row["allowed"]), mine.intersection(row["indexed_allowed"]))
             acl = rules[row["acl_digest"]]
-            shut = bars(row, acl, mine, moment=moment, unresolved=unresolved)
+            shut = bars(row, acl, mine, moment=moment, unresolved=unresolved, spaces=principals.asker.spaces)
             (blocked if shut else readable).append(ScopeId(row["id"]))
         return issue_trim(
             principals,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+
+from psycopg.rows import DictRow
 
 from core.access import GateVerdict, Scope, ScopeAcl
 from core.principals import Principal
 from graph.moment import Moment
+from graph.scope_rows import spaces_of_row
 
 
 class Bar(StrEnum):
@@ -20,20 +21,23 @@ class Bar(StrEnum):
     STALE_DIRECTORY = "memberships_too_old"
     UNREAD_DENY = "deny_names_unread_container"
     RULE = "rule"
+    POLICY = "outside_policy"
 
 
 def bars(
-    row: Mapping[str, Any],
+    row: DictRow,
     acl: ScopeAcl,
     mine: frozenset[Principal],
     *,
     moment: Moment,
     unresolved: frozenset[Principal],
+    spaces: frozenset[str] | None,
 ) -> tuple[Bar, ...]:
     """What keeps the scope of this row shut to whoever counts as `mine`; nothing: it is open.
 
     `unresolved` are the containers whose members are not fully known: anybody may be in one, so nobody passes a rule
-    that denies it, and, once that has lasted too long, nobody is let in by one.
+    that denies it, and, once that has lasted too long, nobody is let in by one. `spaces` is the policy of an
+    application on its own, to which a scope in none of them is shut; a person has no such policy.
     """
     found = []
     if row["origin"] not in moment.fresh:
@@ -44,6 +48,8 @@ def bars(
         found.append(Bar.UNREAD_DENY)
     if not acl.permits(mine - moment.lapsed):
         found.append(Bar.RULE)
+    if spaces is not None and spaces.isdisjoint(spaces_of_row(row)):
+        found.append(Bar.POLICY)
     return tuple(found)
 
 

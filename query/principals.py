@@ -6,26 +6,25 @@ closure that is not fully known is an error, never a smaller set.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
+from typing import Final
 
 from core.directory import Account
 from core.errors import IdentityError, IdentityReason
-from core.principals import Principal, PrincipalSet, VerifiedAsker, issue_principal_set
+from core.principals import PrincipalSet, VerifiedAsker, issue_principal_set
 from graph.directory import DirectoryStore
 from graph.scopes import ScopeStore
+from query.principal_cache import LocalPrincipalCache, PrincipalCache
 
-CACHE_SIZE = 4096
+_REMEMBERED_SECONDS: Final = 30.0
 
 
 class PrincipalResolver:
-    """Resolves askers; cached under the access epoch, which every change of access moves."""
+    """Resolves askers; remembered under the access epoch, which every change of access moves."""
 
-    def __init__(self, directory: DirectoryStore, scopes: ScopeStore) -> None:
+    def __init__(self, directory: DirectoryStore, scopes: ScopeStore, cache: PrincipalCache | None = None) -> None:
         self._directory = directory
         self._scopes = scopes
-        self._cache: OrderedDict[tuple[Principal, int], frozenset[Principal]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._cache = cache or LocalPrincipalCache(_REMEMBERED_SECONDS)
 
     def resolve(self, asker: VerifiedAsker) -> PrincipalSet:
         """Return the asker's principal set.
@@ -34,8 +33,7 @@ class PrincipalResolver:
         UnresolvedIdentityError where memberships are not fully known.
         """
         epoch = self._scopes.epoch()
-        with self._lock:
-            known = self._cache.get((asker.principal, epoch))
+        known = self._cache.get(asker.principal, epoch)
         if known is not None:
             return issue_principal_set(asker, known)
         account: Account | None = self._directory.account(asker.principal)
@@ -44,8 +42,7 @@ class PrincipalResolver:
         if not account.enabled:
             raise IdentityError(IdentityReason.DISABLED_ACCOUNT)
         found = self._directory.closure(asker.principal) | {asker.principal}
-        with self._lock:
-            self._cache[(asker.principal, epoch)] = found
-            while len(self._cache) > CACHE_SIZE:
-                self._cache.popitem(last=False)
+        # A change in between may have been read in part: what was read is not that epoch's, nor the next one's.
+        if self._scopes.epoch() == epoch:
+            self._cache.put(asker.principal, epoch, found)
         return issue_principal_set(asker, found)

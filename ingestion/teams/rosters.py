@@ -47,6 +47,7 @@ def scope_of(tenant: str, channel: Channel, acl: ScopeAcl = NOBODY) -> Scope:
         name=channel.path,
         acl=acl,
         label=channel.label,
+        attributes={"team": channel.team_name, "team_id": channel.team_id},
     )
 
 
