@@ -31,9 +31,9 @@ class Rate:
     burst: int
 
     @property
-    def interval(self) -> float:
-        """Seconds that one question costs."""
-        return 60.0 / self.per_minute
+    def interval(self) -> int:
+        """Microseconds that one question costs; whole ones, so that no rounding ever adds up to a question."""
+        return -(-60_000_000 // self.per_minute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +89,34 @@ class InProcessCounter:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._full_at: dict[str, float] = {}
+        # Microseconds of the clock.
+        self._full_at: dict[str, int] = {}
         self._made = 0
         self._lock = threading.Lock()
 
     def take(self, buckets: Sequence[Bucket]) -> float:
         """See Counter."""
         with self._lock:
-            now = self._now()
-            wait = max((self._missing(b, now) for b in buckets), default=0.0)
+            now = self._microseconds()
+            wait = max((self._missing(b, now) for b in buckets), default=0)
             if wait <= 0:
                 self._charge(buckets, now)
-            return wait
+            return wait / 1_000_000
 
     def note(self, buckets: Sequence[Bucket]) -> None:
         """Take one from each, where somebody else has decided that it may be taken."""
         with self._lock:
-            self._charge(buckets, self._now())
+            self._charge(buckets, self._microseconds())
 
-    def _missing(self, bucket: Bucket, now: float) -> float:
-        """Seconds until the bucket holds a whole one; 0 where it does."""
+    def _microseconds(self) -> int:
+        return int(self._now() * 1_000_000)
+
+    def _missing(self, bucket: Bucket, now: int) -> int:
+        """Microseconds until the bucket holds a whole one; 0 where it does."""
         rate = bucket.rate
-        return max(0.0, self._full_at.get(bucket.key, now) - now - rate.interval * (rate.burst - 1))
+        return max(0, self._full_at.get(bucket.key, now) - now - rate.interval * (rate.burst - 1))
 
-    def _charge(self, buckets: Sequence[Bucket], now: float) -> None:
+    def _charge(self, buckets: Sequence[Bucket], now: int) -> None:
         for bucket in buckets:
             rate = bucket.rate
             self._made += bucket.key not in self._full_at

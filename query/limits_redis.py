@@ -65,7 +65,7 @@ class RedisCounter:
             return 0.0
         if self._is_asleep():
             return self._local.take(buckets)
-        arguments = [n for b in buckets for n in (max(1, round(b.rate.interval * 1_000_000)), b.rate.burst)]
+        arguments = [n for b in buckets for n in (b.rate.interval, b.rate.burst)]
         try:
             wait = int(self._script(keys=[_PREFIX + b.key for b in buckets], args=arguments)) / 1_000_000
         except (redis.RedisError, OSError, ValueError) as e:
