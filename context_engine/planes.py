@@ -25,6 +25,7 @@ class Plane:
 _SOURCES: Final = ("azure_devops.pat", "graph.client_secret")
 _RECORD: Final = ("postgres_url", "postgres_hooks_url", "postgres_query_url")
 _INDEX: Final = ("qdrant_api_key", "qdrant_read_key")
+_REMEMBERED: Final = ("query_redis_url", "principal_cache_key")
 _HOOKS: Final = ("webhooks.password", "webhooks.client_state_key", "webhooks.certificate_key")
 
 API: Final = Plane(
@@ -45,7 +46,7 @@ WORKER: Final = Plane(
         ("redis_url", "it takes its work from the broker"),
         ("azure_devops|graph", "it reads the sources"),
     ),
-    refuses=("postgres_query_url", "postgres_hooks_url", "qdrant_read_key", "webhooks.certificate_key"),
+    refuses=("postgres_query_url", "postgres_hooks_url", "qdrant_read_key", "webhooks.certificate_key", *_REMEMBERED),
 )
 BEAT: Final = Plane(
     "beat",
@@ -53,7 +54,7 @@ BEAT: Final = Plane(
         ("redis_url", "it sends work to the broker"),
         ("sources", "it has no credential of a source, so it can't tell which there are"),
     ),
-    refuses=(*_SOURCES, *_RECORD, *_INDEX, *_HOOKS),
+    refuses=(*_SOURCES, *_RECORD, *_INDEX, *_HOOKS, *_REMEMBERED),
 )
 WEBHOOKS: Final = Plane(
     "webhooks",
@@ -61,7 +62,7 @@ WEBHOOKS: Final = Plane(
         ("postgres_hooks_url", "it keeps deliveries as the receiver's role"),
         ("webhooks.password|webhooks.client_state_key", "without a secret it refuses every delivery"),
     ),
-    refuses=(*_SOURCES, "postgres_url", "postgres_query_url", *_INDEX),
+    refuses=(*_SOURCES, "postgres_url", "postgres_query_url", *_INDEX, *_REMEMBERED),
 )
 
 
@@ -78,10 +79,12 @@ def check(settings: Settings, plane: Plane) -> None:
         found = names.split("|")
         if not any(_get(settings, name) for name in found):
             raise ConfigError(f"`{plane.name}` needs it: {why}", where=found[0], mend=f"Set {' or '.join(found)}")
-    if settings.redis_url is not None and not _is_broker(settings.redis_url.get_secret_value()):
-        raise ConfigError(
-            "that is no address of a Redis server", where="redis_url", mend="Write redis://:PASSWORD@HOST:6379/0"
-        )
+    for name in ("redis_url", "query_redis_url"):
+        url = _get(settings, name)
+        if url is not None and not _is_broker(url.get_secret_value()):
+            raise ConfigError(
+                "that is no address of a Redis server", where=name, mend="Write redis://:PASSWORD@HOST:6379/0"
+            )
 
 
 def _is_broker(url: str) -> bool:

@@ -44,7 +44,8 @@ def environment(name: str) -> dict[str, str]:
     """What a service gets where every variable is set."""
 
     def value(text: str) -> str:
-        return VARIABLE.sub(lambda m: ISSUERS if m[1] == "ISSUERS" else m[1].lower(), text)
+        known = {"ISSUERS": ISSUERS, "PRINCIPAL_CACHE_KEY": "k" * 32}
+        return VARIABLE.sub(lambda m: known.get(m[1], m[1].lower()), text)
 
     return {k: value(v) for k, v in SERVICES[name]["environment"].items() if v is not None}
 
@@ -60,7 +61,7 @@ def test_it_is_a_compose_file() -> None:
 
 
 def test_it_starts_what_server_mode_is_made_of() -> None:
-    assert set(SERVICES) == {*PLANES, "metrics", "migrate", "postgres", "qdrant", "redis", "keycloak"}
+    assert set(SERVICES) == {*PLANES, "metrics", "migrate", "postgres", "qdrant", "redis", "query-cache", "keycloak"}
     commands = {
         tuple(s["command"][:2]) for s in OURS.values() if s["command"][0] in ("api", "worker", "beat", "webhooks")
     }
@@ -95,8 +96,11 @@ def test_the_query_plane_reads_the_record_and_the_index_by_keys_of_its_own() -> 
     assert "context_query" in api.postgres_query_url.get_secret_value()
     environ = SERVICES["qdrant"]["environment"]
     assert environ["QDRANT__SERVICE__READ_ONLY_API_KEY"] != environ["QDRANT__SERVICE__API_KEY"]
-    assert "redis" not in json.dumps(SERVICES["api"])
+    assert "@redis:" not in json.dumps(SERVICES["api"])
+    assert "redis" not in SERVICES["api"]["depends_on"]
     assert "broker" not in SERVICES["api"]["networks"]
+    assert SERVICES["query-cache"]["networks"] == ["query"]
+    assert [name for name, s in OURS.items() if "query" in s["networks"]] == ["api"]
 
 
 @pytest.mark.parametrize("name", SERVICES)

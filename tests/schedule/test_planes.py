@@ -49,6 +49,8 @@ SECRETS: dict[str, dict[str, str]] = {
     "qdrant_api_key": {"qdrant_api_key": "hunter2"},
     "qdrant_read_key": {"qdrant_read_key": "hunter2"},
     "redis_url": {"redis_url": "hunter2"},
+    "query_redis_url": {"query_redis_url": "hunter2"},
+    "principal_cache_key": {"principal_cache_key": "hunter2" * 5},
     "webhooks.password": {"webhooks__password": "hunter2"},
     "webhooks.client_state_key": {"webhooks__client_state_key": "hunter2"},
     "webhooks.certificate_key": {"webhooks__certificate_key": "/hunter2"},
