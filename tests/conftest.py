@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support import memory  # noqa: F401 - first: temporary folders are in memory from here on
 from tests.support.engines import embedder, engines, world_engine
 from tests.support.postgres import audit_db, fresh_database, ingest_db, open_database, postgres, query_db
 
