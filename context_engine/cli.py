@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from context_engine import cli_processes
+from context_engine.cli_audit import audit
 from core.errors import ConfigError, ContextEngineError
 
 if TYPE_CHECKING:
@@ -299,6 +300,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # The base of all usage errors. Their usual exit status, 2, means a leak in `eval`.
     usage_error: Any = typer.BadParameter.__base__
+app.add_typer(audit, name="audit")
     usage_error.exit_code = 64
     run: Callable[[], Any] = app
     try:

@@ -20,6 +20,8 @@ from typing import IO, Any
 from fastapi import FastAPI
 
 from context_engine import worlds
+from context_engine.audit_wiring import build_audit_plane
+from context_engine.auditing import AuditPlane
 from context_engine.postgres import EmbeddedPostgres
 from context_engine.scheduling import build_runner
 from context_engine.wiring import (
@@ -116,7 +118,7 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
             self.settings = self._given
         self.clock: Clock = worlds.clock_of(self.sandbox) if self.sandbox and not self._real_clock else SystemClock()
         self._on_step("postgres")
-        ingest_url, query_url = self._postgres()
+        ingest_url, query_url, audit_url = self._postgres()
         self.database = self._stack.enter_context(closing(Database(ingest_url, max_size=_CONNECTIONS)))
         # Nobody else owns the data folder, so what a killed predecessor still held is let go.
         LeaseStore(self.database).forget(self.holder)
@@ -129,6 +131,7 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
         self._on_step("index")
         self.index: Index | WritingHalf = self._index()
         self._stack.callback(self.index.close)
+        self.audit_plane = self._audit_plane(audit_url)
         self.connectors: list[Connector] = build_connectors(self.settings, self.clock)
         for connector in self.connectors:
             self._stack.callback(connector.close)
@@ -151,13 +154,23 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
             return build_writing_index(self.settings, self.embedder)
         return build_index(self.settings, self.embedder)
 
-    def _postgres(self) -> tuple[str, str]:
+    def _audit_plane(self, url: str | None) -> AuditPlane | None:
+        """What looks into answers afterwards; where it lacks a role or a key, no question is kept for it."""
+        privileged = self.index.privileged if isinstance(self.index, Index) else None
+        if url is None or privileged is None:
+            self.settings = self.settings.model_copy(update={"audit_withheld": 0})
+            return None
+        database = self._stack.enter_context(closing(Database(url, max_size=2, name="postgres (audit)")))
+        return build_audit_plane(self.settings, database, privileged, self.embedder)
+
+    def _postgres(self) -> tuple[str, str, str | None]:
+        """How each plane gets in; the audit plane's is None where the settings name none."""
         if self.settings.postgres_url is not None:
             ingest = self.settings.postgres_url.get_secret_value()
-            query = self.settings.postgres_query_url
+            query, audit = self.settings.postgres_query_url, self.settings.postgres_audit_url
             if query is None and not self._answers:
                 migrate(ingest, query_role=QUERY_ROLE)
-                return ingest, ""
+                return ingest, "", None
             if query is None:
                 raise ConfigError(
                     "the query plane needs a role of its own",
@@ -165,10 +178,10 @@ class EmbeddedEngine(AbstractContextManager["EmbeddedEngine"]):
                     mend=f"Give it the role {QUERY_ROLE}, which `context-engine migrate` grants what it needs",
                 )
             migrate(ingest, query_role=QUERY_ROLE)
-            return ingest, query.get_secret_value()
+            return ingest, query.get_secret_value(), audit.get_secret_value() if audit is not None else None
         server = self._stack.enter_context(EmbeddedPostgres(self._data))
         migrate(server.ingest_dsn, query_role=QUERY_ROLE)
-        return server.ingest_dsn, server.query_dsn
+        return server.ingest_dsn, server.query_dsn, server.audit_dsn
 
     def sync(self) -> list[RunReport]:
         """One whole sync: permissions, then content, of every source."""

@@ -16,7 +16,7 @@ from context_engine import heartbeats
 from core.errors import ConfigError
 from core.settings import load_settings
 
-PROCESSES: Final = ("api", "webhooks", "beat", "worker-access", "worker-content", "metrics")
+PROCESSES: Final = ("api", "webhooks", "beat", "worker-access", "worker-content", "metrics", "audit")
 _PATIENCE: Final = 5
 
 

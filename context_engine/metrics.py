@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -65,6 +65,26 @@ class EngineCollector(Collector):
         return ()
 
 
+class RefusedCollector(Collector):
+    """Answers a scrape with how many callers proved not who they are. They stand in no audit log: nobody knows who it
+    was, and whoever likes could fill it."""
+
+    def __init__(self, refused: Callable[[], Mapping[str, int]]) -> None:
+        self._refused = refused
+
+    def collect(self) -> Iterable[Metric]:
+        """The counts, as of now."""
+        told = "Requests without a token that proves who asks, by what was wrong with it."
+        family = CounterMetricFamily(f"{PREFIX}unknown_callers", told, labels=["reason"])
+        for reason, n in sorted(self._refused().items()):
+            family.add_metric([reason], n)
+        return [family]
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is counted before the first scrape."""
+        return ()
+
+
 def _ages(ages: Iterable[AccessAge], now: datetime) -> Iterator[Metric]:
     families = {
         what: GaugeMetricFamily(f"{PREFIX}{what}_age_seconds", told, labels=["connector"])
@@ -91,8 +111,15 @@ def _family(figure: Figure) -> Metric:
 
 
 @contextmanager
-def serve_metrics(settings: Settings, database: Database, clock: Clock | None = None) -> Iterator[int | None]:
+def serve_metrics(
+    settings: Settings,
+    database: Database,
+    clock: Clock | None = None,
+    *,
+    refused: Callable[[], Mapping[str, int]] | None = None,
+) -> Iterator[int | None]:
     """Serve them on `metrics_host` and `metrics_port` while the context is open; the port, None where it is 0 (off).
+    `refused` counts callers of this process that nobody knows, by reason.
 
     Raises ConfigError where the port can't be had.
     """
@@ -101,6 +128,8 @@ def serve_metrics(settings: Settings, database: Database, clock: Clock | None = 
         return
     registry = CollectorRegistry()
     registry.register(EngineCollector(database, settings, clock))
+    if refused is not None:
+        registry.register(RefusedCollector(refused))
     try:
         server, thread = start_http_server(settings.metrics_port, addr=settings.metrics_host, registry=registry)
     except OSError as e:

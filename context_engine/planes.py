@@ -23,8 +23,9 @@ class Plane:
 
 
 _SOURCES: Final = ("azure_devops.pat", "graph.client_secret")
-_RECORD: Final = ("postgres_url", "postgres_hooks_url", "postgres_query_url")
-_INDEX: Final = ("qdrant_api_key", "qdrant_read_key")
+_AUDIT: Final = ("postgres_audit_url", "qdrant_audit_key")
+_RECORD: Final = ("postgres_url", "postgres_hooks_url", "postgres_query_url", "postgres_audit_url")
+_INDEX: Final = ("qdrant_api_key", "qdrant_read_key", "qdrant_audit_key")
 _REMEMBERED: Final = ("query_redis_url", "principal_cache_key")
 _HOOKS: Final = ("webhooks.password", "webhooks.client_state_key", "webhooks.certificate_key")
 
@@ -36,7 +37,7 @@ API: Final = Plane(
         ("qdrant_url", "it reads the index of a server"),
         ("issuers", "without a trusted issuer every token is refused"),
     ),
-    refuses=(*_SOURCES, "postgres_url", "postgres_hooks_url", "qdrant_api_key", "redis_url", *_HOOKS),
+    refuses=(*_SOURCES, "postgres_url", "postgres_hooks_url", "qdrant_api_key", "redis_url", *_HOOKS, *_AUDIT),
 )
 WORKER: Final = Plane(
     "worker",
@@ -46,7 +47,14 @@ WORKER: Final = Plane(
         ("redis_url", "it takes its work from the broker"),
         ("azure_devops|graph", "it reads the sources"),
     ),
-    refuses=("postgres_query_url", "postgres_hooks_url", "qdrant_read_key", "webhooks.certificate_key", *_REMEMBERED),
+    refuses=(
+        "postgres_query_url",
+        "postgres_hooks_url",
+        "qdrant_read_key",
+        "webhooks.certificate_key",
+        *_AUDIT,
+        *_REMEMBERED,
+    ),
 )
 BEAT: Final = Plane(
     "beat",
@@ -62,7 +70,27 @@ WEBHOOKS: Final = Plane(
         ("postgres_hooks_url", "it keeps deliveries as the receiver's role"),
         ("webhooks.password|webhooks.client_state_key", "without a secret it refuses every delivery"),
     ),
-    refuses=(*_SOURCES, "postgres_url", "postgres_query_url", *_INDEX, *_REMEMBERED),
+    refuses=(*_SOURCES, "postgres_url", "postgres_query_url", "postgres_audit_url", *_INDEX, *_REMEMBERED),
+)
+AUDIT: Final = Plane(
+    "audit work",
+    needs=(
+        ("postgres_audit_url", "it reads the audit log as the audit plane's role"),
+        ("qdrant_url", "it reads the index of a server"),
+        ("sources", "it has no credential of a source, so it can't tell which there are"),
+    ),
+    refuses=(
+        *_SOURCES,
+        "postgres_url",
+        "postgres_query_url",
+        "postgres_hooks_url",
+        "qdrant_api_key",
+        "qdrant_read_key",
+        "redis_url",
+        *_HOOKS,
+        *_REMEMBERED,
+        *_REMEMBERED,
+    ),
 )
 
 

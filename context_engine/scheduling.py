@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from core.clock import Clock, SystemClock
 from core.settings import Settings
+from graph.audit_withheld import forget_expired
 from graph.db import Database
 from graph.dead_letters import DeadLetters
 from graph.inbox import Inbox
@@ -61,7 +62,7 @@ def build_runner(
             clock=wall,
             holder=holder,
             subscriptions=keeper,
-            upkeep=(lambda: inbox.purge(keep),),
+            upkeep=(lambda: inbox.purge(keep), lambda: forget_expired(database)),
             stopping=stopping,
         )
     )

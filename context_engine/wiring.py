@@ -20,10 +20,12 @@ from core.clock import Clock, SystemClock
 from core.embedding.port import Embedder
 from core.errors import ConfigError
 from core.index.port import IndexReader, IndexWriter
+from core.index.privileged import PrivilegedReader
 from core.items import Source
 from core.settings import Settings
 from graph.audit import AuditLog
 from graph.db import Database
+from graph.audit_erasure import AuditWords
 from graph.directory import DirectoryStore
 from graph.edges import EdgeStore
 from graph.erasures import ErasureStore
@@ -48,6 +50,7 @@ from query.status import StatusReader
 if TYPE_CHECKING:
     from core.index.server import ServerIndex
 
+    from core.index.privileged_server import ServerPrivilegedReader
 # The readers of each connector, for processes that know sources by name only.
 _READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "teams": ("teams",),
@@ -57,13 +60,14 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The two halves of the vector index, one a plane."""
+    """The two halves of the vector index, one a plane; `privileged` is the audit plane's, None where it has no key."""
 
     reader: IndexReader
     writer: IndexWriter
     close: Callable[[], None]
 
 
+    privileged: PrivilegedReader | None = None
 @dataclass(frozen=True, slots=True)
 class WritingHalf:
     """The index as the ingestion plane's process has it."""
@@ -105,7 +109,8 @@ def build_index(settings: Settings, embedder: Embedder) -> Index:
     from core.index.edge import EdgeIndex
 
     edge = EdgeIndex(edge_folder(settings.data), size=embedder.size, embedder=embedder.name)
-    return Index(edge.reader, edge.writer, edge.writer.close)
+    from core.index.privileged_edge import EdgePrivilegedReader
+    return Index(edge.reader, edge.writer, edge.writer.close, EdgePrivilegedReader(edge))
 
 
 def _server_index(settings: Settings, url: str, embedder: Embedder) -> Index:
@@ -120,10 +125,32 @@ def _server_index(settings: Settings, url: str, embedder: Embedder) -> Index:
     reading = _connect(settings, url, settings.qdrant_read_key, embedder, read_only=True)
 
     def close() -> None:
+    # A server that knows no keys gives everybody everything; one that does wants the audit plane's own.
+    open_to_all = settings.qdrant_api_key is None
+    auditing = build_privileged_index(settings, embedder) if settings.qdrant_audit_key or open_to_all else None
         reading.close()
         writing.close()
+        if auditing is not None:
+            auditing.close()
 
-    return Index(reading.reader, writing.writer, close)
+    return Index(reading.reader, writing.writer, close, auditing)
+
+
+def build_privileged_index(settings: Settings, embedder: Embedder) -> ServerPrivilegedReader:
+    """The index of a server as the audit plane has it. Raises ConfigError where none is set."""
+    from core.index.privileged_server import ServerPrivilegedReader
+    from core.index.server import ServerConnection
+
+    key = settings.qdrant_audit_key
+    return ServerPrivilegedReader(
+        ServerConnection(
+            url=_server(settings),
+            api_key=key.get_secret_value() if key else None,
+            collection=settings.qdrant_collection,
+            size=embedder.size,
+            embedder=embedder.name,
+        )
+    )
 
 
 def build_writing_index(settings: Settings, embedder: Embedder) -> WritingHalf:
@@ -206,6 +233,7 @@ def build_eraser(settings: Settings, database: Database, index: Index | WritingH
         erasures=ErasureStore(database),
         items=ItemStore(database),
         runs=RunStore(database),
+        audit=AuditWords(database),
         pipeline=build_pipeline(settings, database, index.writer, embedder, scopes),
         index=index.writer,
         embedder=embedder,
@@ -275,7 +303,7 @@ def build_api(
         resolver=PrincipalResolver(
             directory, scopes, build_principal_cache(settings, scopes, connector_names(settings))
         ),
-        audit=AuditLog(database),
+        audit=AuditLog(database, keep_questions=settings.audit_withheld > 0),
         limiter=build_limiter(settings),
         status_of=StatusReader(
             RunStore(database),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -30,11 +30,13 @@ class Operation(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """The question as it was put, which the audit plane needs to work out afterwards what was withheld; it is removed
-    once that is done. `focus` are addresses of items that the focus resolved to."""
+    once that is done. `focus` are addresses of items that the focus resolved to; `spaces` is the policy of an
+    application that asks on its own."""
 
     question: str
     as_of: datetime | None = None
     focus: tuple[str, ...] = ()
+    spaces: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +59,12 @@ class AuditEntry:
     asked: Asked | None = None
 
 
-# For how long a question waits to be looked into; the table's trigger holds to the same.
-QUESTIONS_KEPT: Final = timedelta(hours=1)
-
 _APPEND: Final = """
     INSERT INTO audit (at, operation, asker, agent, question_digest, interpreted_as, uris, bundle_digest, latency_ms,
         outcome, checks)
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s::json)
 """
-_KEEP: Final = "INSERT INTO audit_questions (question, as_of, focus) VALUES (%s, %s, %s)"
+_KEEP: Final = "INSERT INTO audit_questions (question, as_of, focus, spaces) VALUES (%s, %s, %s, %s)"
 
 
 class AuditLog:
@@ -101,4 +100,5 @@ class AuditLog:
             )
             if asked is not None:
                 focus = [clean(uri) for uri in asked.focus]
-                connection.execute(_KEEP, [clean(asked.question), asked.as_of, focus])
+                spaces = list(asked.spaces) if asked.spaces is not None else None
+                connection.execute(_KEEP, [clean(asked.question), asked.as_of, focus, spaces])

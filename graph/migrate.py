@@ -49,7 +49,7 @@ QUERY_MAY_READ: Final = (
 QUERY_MAY_APPEND: Final = (
     """INSERT (at, operation, asker, agent, question_digest, interpreted_as, uris, bundle_digest, latency_ms, outcome,
         checks) ON audit""",
-    "INSERT (question, as_of, focus) ON audit_questions",
+    "INSERT (question, as_of, focus, spaces) ON audit_questions",
 )
 # The role of the audit plane: it reads what was recorded and what access stands on, writes what was withheld, and can
 # neither append to the log nor change it. What goes by retention goes by a function that records it.
@@ -59,7 +59,7 @@ AUDIT_MAY: Final = (
     "DELETE ON audit_questions",
     "INSERT (seq, outcome, epoch, same_epoch, looked_at, withheld) ON audit_examinations",
     "INSERT ON audit_withheld",
-    "EXECUTE ON FUNCTION audit_prune(timestamptz), audit_sweep(integer)",
+    "EXECUTE ON FUNCTION audit_prune(timestamptz), audit_sweep(integer), audit_forget_questions()",
     "SELECT ON access_epoch, directory_syncs, people, containers, memberships, permission_syncs, scopes",
     "SELECT (uri, source, scope, shown, title, label) ON items",
 )

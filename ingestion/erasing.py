@@ -17,6 +17,7 @@ from core.index.port import IndexWriter
 from core.items import Item, Source
 from core.principals import Principal
 from core.text.chunk import chunk_item
+from graph.audit_erasure import AuditWords
 from graph.erasures import Erasure, ErasureStore
 from graph.records import ItemStore
 from graph.runs import RunStore
@@ -46,6 +47,7 @@ class Eraser:
         self,
         *,
         erasures: ErasureStore,
+        audit: AuditWords,
         items: ItemStore,
         runs: RunStore,
         pipeline: Pipeline,
@@ -54,6 +56,7 @@ class Eraser:
         clock: Clock,
     ) -> None:
         self._erasures = erasures
+        self._audit = audit
         self._items = items
         self._runs = runs
         self._pipeline = pipeline
@@ -87,7 +90,12 @@ class Eraser:
         return [e for e in self._erasures.all() if e.subject in receipts]
 
     def _item(self, uri: str) -> Receipt:
-        receipt = Receipt(kept=["the address, so that it is not stored again", "audit rows that name the address"])
+        receipt = Receipt(
+            kept=["the address, so that it is not stored again", "audit entries that name the address, without words"]
+        )
+        body = self._items.body(uri)
+        title = body[0].title if body is not None else None
+        receipt.counts["postgres: audit entries without words"] = self._audit.forget_item(uri, title)
         for table, n in self._erasures.rows_of(uri).items():
             receipt.counts[f"postgres: rows of {table}"] += n
         points, tally = self._index.count_points(), Tally()
@@ -105,7 +113,7 @@ class Eraser:
             kept=[
                 "digests of who they are and what they are called, so that it is not stored again",
                 "account and memberships without name, address and post, as long as a source lists them",
-                "audit rows of their questions, and of answers that named their items",
+                "audit entries of their questions, without words, and of answers that named their items",
                 "addresses of items and web pages",
             ]
         )
@@ -117,6 +125,7 @@ class Eraser:
             self._rewrite(affected[start : start + _AT_ONCE], people, receipt)
         receipt.counts["index: points"] = points - self._index.count_points()
         receipt.counts["postgres: reports without a name"] = self._erasures.mask_told()
+        receipt.counts["postgres: audit entries without words"] = self._audit.forget_people(people)
         self._pipeline.flush()
         return receipt
 

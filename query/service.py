@@ -30,6 +30,7 @@ from query.engine import ContextEngine
 from query.identity import TokenVerifier
 from query.limits import RateLimiter
 from query.principals import PrincipalResolver
+from query.unknown_callers import UnknownCallers
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +61,16 @@ class ContextService:
     limiter: RateLimiter
     status_of: Callable[[], StatusView]
     wall_clock: Clock = field(default_factory=SystemClock)
+    unknown: UnknownCallers = field(default_factory=UnknownCallers)
 
     def asker(self, authorization: str | None) -> VerifiedAsker:
-        """Return who asks by the value of an Authorization header. Raises as `TokenVerifier.verify` does."""
-        return self.verifier.verify(authorization)
+        """Return who asks by the value of an Authorization header. Raises as `TokenVerifier.verify` does; a caller that
+        is nobody is counted."""
+        try:
+            return self.verifier.verify(authorization)
+        except IdentityError as e:
+            self.unknown.note(e.reason)
+            raise
 
     def context(self, asker: VerifiedAsker, request: ContextRequest) -> Bundle:
         """Return evidence for a question.
@@ -81,6 +88,7 @@ class ContextService:
                     question=request.question,
                     as_of=bundle.interpreted_as.as_of,
                     focus=tuple(f.uri for f in bundle.interpreted_as.focus if f.uri is not None),
+                    spaces=tuple(sorted(asker.spaces)) if asker.spaces is not None else None,
                 ),
             )
 

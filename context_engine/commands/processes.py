@@ -1,4 +1,4 @@
-"""api, worker, beat, webhooks: the processes of server mode, each with the credentials of its own plane only."""
+"""api, worker, beat, webhooks, audit work: the processes of server mode, each with its own plane's credentials only."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import threading
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from context_engine import planes, workers
+from context_engine import heartbeats, planes, workers
+from context_engine.audit_wiring import build_audit_plane
+from context_engine.auditing import AuditSchedule
 from context_engine.http_server import LoopbackServer
-from context_engine.wiring import build_api, build_embedder, build_reading_index
+from context_engine.metrics import serve_metrics
+from context_engine.wiring import build_api, build_embedder, build_privileged_index, build_reading_index
 from core.clock import SystemClock
 from core.settings import load_settings
 from graph.db import Database
@@ -35,7 +38,9 @@ def api(config: Path | None) -> None:
         embedder = build_embedder(settings)
         index = build_reading_index(settings, embedder)
         stack.callback(index.close)
-        app = create_app(build_api(settings, database, index, embedder, SystemClock()))
+        services = build_api(settings, database, index, embedder, SystemClock())
+        app = create_app(services)
+        stack.enter_context(serve_metrics(settings, database, refused=services.service.unknown.counts))
         server = stack.enter_context(LoopbackServer(app, host=settings.host, port=settings.port))
         print(f"the API serves at {server.url}", flush=True)
         stop.wait()
@@ -74,6 +79,26 @@ def webhooks(config: Path | None) -> None:
             LoopbackServer(app, host=listening.host, port=listening.port, lifespan=True, setting="webhooks.port")
         )
         print(f"deliveries are taken at {server.url}", flush=True)
+        stop.wait()
+
+
+def audit(config: Path | None) -> None:
+    """The audit plane: look into answers and prune the log until told to stop."""
+    settings = load_settings(file=config)
+    planes.check(settings, planes.AUDIT)
+    assert settings.postgres_audit_url is not None
+    with ExitStack() as stack:
+        stop = _stopped()
+        database = stack.enter_context(closing(Database(settings.postgres_audit_url.get_secret_value(), max_size=2)))
+        embedder = build_embedder(settings)
+        index = build_privileged_index(settings, embedder)
+        stack.callback(index.close)
+        plane = build_audit_plane(settings, database, index, embedder)
+        schedule = AuditSchedule(
+            plane, every=settings.audit_interval, beat=lambda: heartbeats.beat(settings.data, "audit")
+        )
+        stack.enter_context(schedule)
+        print("the audit plane works", flush=True)
         stop.wait()
 
 

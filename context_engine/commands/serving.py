@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from rich.console import Console
 
 from context_engine.alone import alone, leases_of
+from context_engine.auditing import AuditSchedule
 from context_engine.commands.screen import Screen
 from context_engine.commands.target import Target
 from context_engine.embedded import EmbeddedEngine
@@ -50,8 +51,11 @@ def serve(target: Target, *, host: str | None, port: int | None) -> None:
             # Workers may run over the same stores, see `sync`.
             with alone(engine.database, leases_of(engine.connectors), engine.holder, engine.lease, mend=_BESIDE):
                 screen.reports(engine.bring_up_to_date())
-        stack.enter_context(serve_metrics(engine.settings, engine.database))
+        refused = engine.services.service.unknown.counts
+        stack.enter_context(serve_metrics(engine.settings, engine.database, refused=refused))
         schedule = scheduled(engine, stack)
+        if engine.audit_plane is not None:
+            stack.enter_context(AuditSchedule(engine.audit_plane, every=engine.settings.audit_interval))
         if engine.sandbox is not None:
             remember = engine.sandbox.state.on_change
 

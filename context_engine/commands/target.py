@@ -82,6 +82,5 @@ class Target:
 
 def _configured() -> bool:
     """Whether the environment names an organization to connect to, or is that of a process beside those that do."""
-    return any(
-        k.startswith(tuple(f"{PREFIX}{name}" for name in ("GRAPH", "AZURE_DEVOPS", "SOURCES"))) for k in os.environ
-    )
+    telling = tuple(f"{PREFIX}{name}" for name in ("GRAPH", "AZURE_DEVOPS", "SOURCES", "POSTGRES_AUDIT"))
+    return any(k.startswith(telling) for k in os.environ)

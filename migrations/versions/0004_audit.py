@@ -82,7 +82,8 @@ TABLES = (
         asked_at timestamptz NOT NULL,
         question text NOT NULL,
         as_of timestamptz,
-        focus text[] NOT NULL
+        focus text[] NOT NULL,
+        spaces text[]
     )
     """,
     # One row a question that was looked into, or was not in time; `epoch` is the access epoch that this was done under.
@@ -90,7 +91,7 @@ TABLES = (
     CREATE TABLE audit_examinations (
         seq bigint PRIMARY KEY,
         at timestamptz NOT NULL DEFAULT clock_timestamp(),
-        outcome text NOT NULL CHECK (outcome IN ('examined', 'expired', 'unresolved', 'no_account')),
+        outcome text NOT NULL CHECK (outcome IN ('examined', 'expired', 'no_account')),
         epoch bigint,
         same_epoch boolean,
         looked_at integer NOT NULL DEFAULT 0,
@@ -169,6 +170,21 @@ FUNCTIONS = (
         RETURN NEW;
     END $$
     """,
+    # No question is kept for longer than an hour, looked into or not.
+    """
+    CREATE FUNCTION audit_forget_questions() RETURNS integer LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp AS $$
+    DECLARE
+        gone integer;
+    BEGIN
+        WITH expired AS (
+            DELETE FROM public.audit_questions WHERE asked_at < clock_timestamp() - interval '1 hour' RETURNING seq
+        ) INSERT INTO public.audit_examinations (seq, outcome) SELECT seq, 'expired' FROM expired
+            ON CONFLICT DO NOTHING;
+        GET DIAGNOSTICS gone = ROW_COUNT;
+        RETURN gone;
+    END $$
+    """,
     # A question belongs to the entry that its own transaction has just appended, and to no other.
     """
     CREATE FUNCTION audit_keep_question() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
@@ -183,7 +199,8 @@ FUNCTIONS = (
         END IF;
         NEW.seq := head.seq;
         NEW.asked_at := head.recorded_at;
-        DELETE FROM public.audit_questions WHERE asked_at < clock_timestamp() - interval '1 hour' OR seq >= NEW.seq;
+        PERFORM public.audit_forget_questions();
+        DELETE FROM public.audit_questions WHERE seq >= NEW.seq;
         RETURN NEW;
     END $$
     """,
@@ -317,6 +334,7 @@ _NOT_FOR_EVERYBODY = (
     "audit_words_digest(bytea, text, text)",
     "audit_hash(audit)",
     "audit_append()",
+    "audit_forget_questions()",
     "audit_keep_question()",
     "audit_only_words_go()",
     "audit_only_pruned_go()",

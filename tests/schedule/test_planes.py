@@ -9,7 +9,7 @@ import pytest
 
 from context_engine import heartbeats
 from context_engine.health import main as health
-from context_engine.planes import API, BEAT, WEBHOOKS, WORKER, Plane, check
+from context_engine.planes import API, AUDIT, BEAT, WEBHOOKS, WORKER, Plane, check
 from context_engine.wiring import build_connectors, known_readers
 from context_engine.workers import _share_of
 from core.errors import ConfigError
@@ -38,8 +38,14 @@ ENOUGH: dict[str, dict[str, str]] = {
     },
     "beat": {"redis_url": "redis://r", "sources": COMMON["sources"]},
     "webhooks": {"redis_url": "redis://r", "postgres_hooks_url": "postgresql://h", "webhooks__password": "p"},
+    "audit work": {
+        "sources": COMMON["sources"],
+        "qdrant_url": "http://q",
+        "qdrant_audit_key": "a",
+        "postgres_audit_url": "postgresql://a",
+    },
 }
-PLANES = {p.name: p for p in (API, WORKER, BEAT, WEBHOOKS)}
+PLANES = {p.name: p for p in (API, WORKER, BEAT, WEBHOOKS, AUDIT)}
 SECRETS: dict[str, dict[str, str]] = {
     "azure_devops.pat": {**ADO, "azure_devops__pat": "hunter2"},
     "graph.client_secret": GRAPH | {"graph__client_secret": "hunter2"},
@@ -48,6 +54,8 @@ SECRETS: dict[str, dict[str, str]] = {
     "postgres_hooks_url": {"postgres_hooks_url": "hunter2"},
     "qdrant_api_key": {"qdrant_api_key": "hunter2"},
     "qdrant_read_key": {"qdrant_read_key": "hunter2"},
+    "qdrant_audit_key": {"qdrant_audit_key": "hunter2"},
+    "postgres_audit_url": {"postgres_audit_url": "hunter2"},
     "redis_url": {"redis_url": "hunter2"},
     "query_redis_url": {"query_redis_url": "hunter2"},
     "principal_cache_key": {"principal_cache_key": "hunter2" * 5},

@@ -78,7 +78,11 @@ def live_engine(
     database = postgres.fresh_database()
     # Shared engines live as long as the session: on a slow machine their scopes would shut in the middle of a test.
     patient = {"revocation_sla": 86_400}
-    urls = {"postgres_url": database.ingest_dsn, "postgres_query_url": database.query_dsn}
+    urls = {
+        "postgres_url": database.ingest_dsn,
+        "postgres_query_url": database.query_dsn,
+        "postgres_audit_url": database.audit_dsn,
+    }
     try:
         with ExitStack() as stack:
             engine = stack.enter_context(
