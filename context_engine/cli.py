@@ -284,6 +284,7 @@ def doctor(world: World = None, data: Data = None, config: Config = None, as_jso
 
 
 cli_processes.add_to(app)
+app.add_typer(audit, name="audit")
 
 
 def _target(
@@ -300,7 +301,6 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # The base of all usage errors. Their usual exit status, 2, means a leak in `eval`.
     usage_error: Any = typer.BadParameter.__base__
-app.add_typer(audit, name="audit")
     usage_error.exit_code = 64
     run: Callable[[], Any] = app
     try:

@@ -24,8 +24,8 @@ from core.index.privileged import PrivilegedReader
 from core.items import Source
 from core.settings import Settings
 from graph.audit import AuditLog
-from graph.db import Database
 from graph.audit_erasure import AuditWords
+from graph.db import Database
 from graph.directory import DirectoryStore
 from graph.edges import EdgeStore
 from graph.erasures import ErasureStore
@@ -48,9 +48,9 @@ from query.service import ContextService
 from query.status import StatusReader
 
 if TYPE_CHECKING:
+    from core.index.privileged_server import ServerPrivilegedReader
     from core.index.server import ServerIndex
 
-    from core.index.privileged_server import ServerPrivilegedReader
 # The readers of each connector, for processes that know sources by name only.
 _READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "teams": ("teams",),
@@ -65,9 +65,9 @@ class Index:
     reader: IndexReader
     writer: IndexWriter
     close: Callable[[], None]
-
-
     privileged: PrivilegedReader | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class WritingHalf:
     """The index as the ingestion plane's process has it."""
@@ -107,9 +107,9 @@ def build_index(settings: Settings, embedder: Embedder) -> Index:
     if settings.qdrant_url is not None:
         return _server_index(settings, settings.qdrant_url, embedder)
     from core.index.edge import EdgeIndex
+    from core.index.privileged_edge import EdgePrivilegedReader
 
     edge = EdgeIndex(edge_folder(settings.data), size=embedder.size, embedder=embedder.name)
-    from core.index.privileged_edge import EdgePrivilegedReader
     return Index(edge.reader, edge.writer, edge.writer.close, EdgePrivilegedReader(edge))
 
 
@@ -123,15 +123,15 @@ def _server_index(settings: Settings, url: str, embedder: Embedder) -> Index:
         )
     writing = _connect(settings, url, settings.qdrant_api_key, embedder, read_only=False)
     reading = _connect(settings, url, settings.qdrant_read_key, embedder, read_only=True)
-
-    def close() -> None:
     # A server that knows no keys gives everybody everything; one that does wants the audit plane's own.
     open_to_all = settings.qdrant_api_key is None
     auditing = build_privileged_index(settings, embedder) if settings.qdrant_audit_key or open_to_all else None
-        reading.close()
-        writing.close()
+
+    def close() -> None:
         if auditing is not None:
             auditing.close()
+        reading.close()
+        writing.close()
 
     return Index(reading.reader, writing.writer, close, auditing)
 
@@ -231,9 +231,9 @@ def build_eraser(settings: Settings, database: Database, index: Index | WritingH
     scopes = ScopeStore(database, revocation_limit=settings.revocation_limit)
     return Eraser(
         erasures=ErasureStore(database),
+        audit=AuditWords(database),
         items=ItemStore(database),
         runs=RunStore(database),
-        audit=AuditWords(database),
         pipeline=build_pipeline(settings, database, index.writer, embedder, scopes),
         index=index.writer,
         embedder=embedder,

@@ -141,11 +141,11 @@ class Settings(BaseModel):
     postgres_hooks_url: SecretStr | None = Field(
         default=None, description="the webhook receiver's own role; null: postgres_url"
     )
-    redis_url: SecretStr | None = Field(default=None, description="broker of the workers; embedded mode has none")
-    query_redis_url: SecretStr | None = Field(
     postgres_audit_url: SecretStr | None = Field(
         default=None, description="the audit plane's own role; null: that of the embedded Postgres"
     )
+    redis_url: SecretStr | None = Field(default=None, description="broker of the workers; embedded mode has none")
+    query_redis_url: SecretStr | None = Field(
         default=None,
         description="Redis of the query plane alone, never the broker's: what its processes share; null: each for "
         "itself",
@@ -153,9 +153,9 @@ class Settings(BaseModel):
     qdrant_url: str | None = Field(default=None, description="null: the embedded Qdrant Edge")
     qdrant_api_key: SecretStr | None = None
     qdrant_read_key: SecretStr | None = Field(default=None, description="the query plane's read-only key")
+    qdrant_audit_key: SecretStr | None = Field(default=None, description="the audit plane's own key, for reading")
     qdrant_collection: str = "context"
     embedder: Literal["sentence-transformers", "openai"] = "sentence-transformers"
-    qdrant_audit_key: SecretStr | None = Field(default=None, description="the audit plane's own key, for reading")
     embedder_model: str | None = Field(default=None, description="a folder or name; null: the model that is installed")
     embedder_url: str | None = None
     embedder_key: SecretStr | None = None
@@ -203,8 +203,6 @@ class Settings(BaseModel):
     source_concurrency: int = Field(default=2, ge=1, description="jobs that may ask one source's host at once")
     lease: int = Field(default=60, ge=2, description="seconds after which a dead worker's job is taken over")
     job_time_limit: int = Field(default=3600, ge=10, description="seconds after which a worker's job is killed")
-    metrics_port: int = Field(default=0, ge=0, le=65535, description="0: no metrics are served")
-    metrics_host: str = "127.0.0.1"
     audit_keep_days: int = Field(default=0, ge=0, description="days until an audit entry is removed; 0: never")
     audit_withheld: int = Field(
         default=10,
@@ -214,6 +212,8 @@ class Settings(BaseModel):
         "question is kept for it",
     )
     audit_interval: int = Field(default=30, ge=1, description="seconds between turns of the audit plane's work")
+    metrics_port: int = Field(default=0, ge=0, le=65535, description="0: no metrics are served")
+    metrics_host: str = "127.0.0.1"
     host: str = "127.0.0.1"
     port: int = Field(default=8321, ge=0, le=65535)
 
