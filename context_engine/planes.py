@@ -27,6 +27,8 @@ _AUDIT: Final = ("postgres_audit_url", "qdrant_audit_key")
 _RECORD: Final = ("postgres_url", "postgres_hooks_url", "postgres_query_url", "postgres_audit_url")
 _INDEX: Final = ("qdrant_api_key", "qdrant_read_key", "qdrant_audit_key")
 _REMEMBERED: Final = ("query_redis_url", "principal_cache_key")
+# Of late binding: what exchanges people's tokens.
+_EXCHANGE: Final = ("late_binding.client_secret",)
 _HOOKS: Final = ("webhooks.password", "webhooks.client_state_key", "webhooks.certificate_key")
 
 API: Final = Plane(
@@ -54,6 +56,7 @@ WORKER: Final = Plane(
         "webhooks.certificate_key",
         *_AUDIT,
         *_REMEMBERED,
+        *_EXCHANGE,
     ),
 )
 BEAT: Final = Plane(
@@ -62,7 +65,7 @@ BEAT: Final = Plane(
         ("redis_url", "it sends work to the broker"),
         ("sources", "it has no credential of a source, so it can't tell which there are"),
     ),
-    refuses=(*_SOURCES, *_RECORD, *_INDEX, *_HOOKS, *_REMEMBERED),
+    refuses=(*_SOURCES, *_RECORD, *_INDEX, *_HOOKS, *_REMEMBERED, *_EXCHANGE),
 )
 WEBHOOKS: Final = Plane(
     "webhooks",
@@ -70,7 +73,10 @@ WEBHOOKS: Final = Plane(
         ("postgres_hooks_url", "it keeps deliveries as the receiver's role"),
         ("webhooks.password|webhooks.client_state_key", "without a secret it refuses every delivery"),
     ),
-    refuses=(*_SOURCES, "postgres_url", "postgres_query_url", "postgres_audit_url", *_INDEX, *_REMEMBERED),
+    refuses=(
+        *(*_SOURCES, "postgres_url", "postgres_query_url", "postgres_audit_url"),
+        *(*_INDEX, *_REMEMBERED, *_EXCHANGE),
+    ),
 )
 AUDIT: Final = Plane(
     "audit work",
@@ -89,14 +95,14 @@ AUDIT: Final = Plane(
         "redis_url",
         *_HOOKS,
         *_REMEMBERED,
-        *_REMEMBERED,
+        *_EXCHANGE,
     ),
 )
 
 
 def check(settings: Settings, plane: Plane) -> None:
     """Raises ConfigError where the process lacks something, or holds what it must not."""
-    held = [name for name in plane.refuses if _get(settings, name) is not None]
+    held = [name for name in _refused(settings, plane) if _get(settings, name) is not None]
     if held:
         raise ConfigError(
             f"`{plane.name}` must not hold {', '.join(held)}",
@@ -113,6 +119,19 @@ def check(settings: Settings, plane: Plane) -> None:
             raise ConfigError(
                 "that is no address of a Redis server", where=name, mend="Write redis://:PASSWORD@HOST:6379/0"
             )
+
+
+def _refused(settings: Settings, plane: Plane) -> tuple[str, ...]:
+    """What the process must not hold. The API holds a credential for late binding only where that is on: the
+    application's that exchanges people's tokens, or the connectors' where their rules are read for a question."""
+    if plane is not API:
+        return plane.refuses
+    late = settings.late_binding
+    if late.label is None:
+        return (*plane.refuses, *_EXCHANGE)
+    if late.method == "permissions":
+        return (*(name for name in plane.refuses if name not in _SOURCES), *_EXCHANGE)
+    return plane.refuses
 
 
 def _is_broker(url: str) -> bool:

@@ -59,6 +59,7 @@ SECRETS: dict[str, dict[str, str]] = {
     "redis_url": {"redis_url": "hunter2"},
     "query_redis_url": {"query_redis_url": "hunter2"},
     "principal_cache_key": {"principal_cache_key": "hunter2" * 5},
+    "late_binding.client_secret": {"late_binding__client_secret": "hunter2"},
     "webhooks.password": {"webhooks__password": "hunter2"},
     "webhooks.client_state_key": {"webhooks__client_state_key": "hunter2"},
     "webhooks.certificate_key": {"webhooks__certificate_key": "/hunter2"},
@@ -88,6 +89,30 @@ def test_each_refuses_what_belongs_to_another(plane: Plane, secret: str) -> None
     assert secret in caught.value.message
     assert "hunter2" not in str(caught.value)
     assert f"CONTEXT_ENGINE_{secret.upper().replace('.', '__')}" in str(caught.value)
+
+
+LATE = {"labels": '["Public", "Secret"]', "late_binding__label": "Secret"}
+EXCHANGE = {
+    "late_binding__tenant": "t",
+    "late_binding__client_id": "c",
+    "late_binding__client_secret": "hunter2",
+    "late_binding__graph_url": "https://graph.microsoft.com/v1.0",
+}
+
+
+def test_the_query_plane_holds_a_credential_for_late_binding_only_where_that_is_on() -> None:
+    check(settings(ENOUGH["api"] | LATE | EXCHANGE), API)
+    by_rule = ENOUGH["api"] | LATE | {"late_binding__method": "permissions"} | GRAPH | ADO | {"azure_devops__pat": "p"}
+    check(settings(by_rule), API)
+    for odd, named in (
+        (EXCHANGE, "late_binding.client_secret"),
+        (LATE | EXCHANGE | SECRETS["graph.client_secret"], "graph.client_secret"),
+        (by_rule | EXCHANGE, "late_binding.client_secret"),
+        (by_rule | SECRETS["qdrant_api_key"], "qdrant_api_key"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            check(settings(ENOUGH["api"] | odd), API)
+        assert caught.value.where == named
 
 
 def test_the_query_plane_and_the_receiver_hold_no_credential_of_a_source_and_no_key_that_writes() -> None:
