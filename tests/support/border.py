@@ -22,13 +22,19 @@ ASKER, OTHER, NOBODY, LEAVER = "ben", "ann", "gil", "eve"
 PEOPLE: dict[str, Any] = {
     "ann": person("Ann Arbor"),
     "ben": person("Ben Baker", manager="ann"),
-    "cat": person("Cat Castle"),
+    "cat": person("Cat Castle", access_level="stakeholder"),
     "eve": person("Eve Eastwood", left="2026-01-31"),
     "gil": person("Gil Guest", kind="guest"),
+    # Programs: one with a policy that lists its spaces, one without.
+    "bot": person("Build Bot", kind="service"),
+    "stray": person("Stray Bot", kind="service"),
     # Whoever did only what ben may not read.
     "zed": person("Zedekiah Quillfeather"),
 }
-OPEN_RULE: Rule = [[{"allow": ["group:staff"]}]]
+PROGRAM, STRAY = "bot", "stray"
+# What its policy lists; of that it may be told what it was granted as well.
+POLICY = ("open", "private", "denied")
+OPEN_RULE: Rule = [[{"allow": ["group:staff", PROGRAM, STRAY]}]]
 ACCESS = PlainAccess(
     rules={
         "open": OPEN_RULE,
@@ -158,6 +164,17 @@ def open_items(lab: Lab) -> list[Item]:
         file("src/settle.py", "def settle(invoice):\n    return invoice.total\n", "open",
              contributions=(did(lab, "cat", Role.WROTE, 50),)),
         file("old/settle.py", "def settle_slowly(invoice):\n    return 0\n", "open"),
+        _item(
+            uris.commit("border", "r1", "c0ffee" + "0" * 34), "Settle faster", "Settle invoices faster", "open",
+            source=Source.CODE, kind=ItemKind.COMMIT, url="https://dev.azure.com/border/P/_git/engine/commit/c0ffee",
+            container="engine",
+        ),
+        _item(
+            uris.pull_request("border", "r1", 7), "Settle once", "Settle each invoice once.", "open",
+            source=Source.PULL_REQUESTS, kind=ItemKind.PULL_REQUEST, container="engine", number="7",
+            url="https://dev.azure.com/border/P/_git/engine/pullrequest/7",
+        ),
+        thread("2", "Settled", "All invoices of the harbor are settled.", "open", days_ago(4)),
         thread("1", "Settlement window?", "When is the settlement window of harbor invoices? On Friday.", "chat",
                days_ago(3), contributions=(did(lab, "cat", Role.ANSWERED, 3),)),
     ]  # fmt: skip
@@ -191,6 +208,11 @@ def hidden_items(lab: Lab) -> list[Item]:
                    days_ago(1), contributions=(did(lab, "zed", Role.DECIDED, 1),)),
         ]  # fmt: skip
     return found
+
+
+def may_read(person: str, scope: str) -> bool:
+    """Whether somebody may read what hangs on a scope: by the rules, and for a program by its policy as well."""
+    return ACCESS.may_read(person, scope) and (person != STRAY) and (person != PROGRAM or scope in POLICY)
 
 
 def hidden_words(items: Iterable[Item]) -> set[str]:

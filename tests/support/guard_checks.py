@@ -57,11 +57,11 @@ class Border:
 
     def readable(self, person: str) -> set[str]:
         """The addresses that the naive model opens to a person."""
-        return {i.uri for i in self.items if border.ACCESS.may_read(person, i.scope)}
+        return {i.uri for i in self.items if border.may_read(person, i.scope)}
 
     def hidden_words(self, person: str) -> set[str]:
         """Addresses, and words that stand in unreadable items alone; empty for whoever reads all."""
-        unreadable = [i for i in self.items if not border.ACCESS.may_read(person, i.scope)]
+        unreadable = [i for i in self.items if not border.may_read(person, i.scope)]
         words = {i.uri.lower() for i in unreadable}
         return words | border.hidden_words(unreadable) if person == border.ASKER else words
 
@@ -98,6 +98,19 @@ def assert_askers_in_turn_are_told_their_own(at: Border) -> None:
     """Whoever asks after somebody who may read more is told no more by it."""
     for person in (border.OTHER, border.ASKER, border.OTHER, border.NOBODY):
         assert_answers_are_what_may_be_read(at, person, border.QUESTIONS[:2])
+
+
+def assert_a_program_sees_what_its_policy_and_its_grants_open(at: Border) -> None:
+    """A program on its own is told what it was granted, within the spaces that its policy lists, and nothing else."""
+    told = at.whole.ask(border.PROGRAM, border.QUESTIONS[0], max_tokens=20_000)
+    shown = {e["uri"] for e in told["evidence"]} | {p["uri"] for p in told["more"]["items"]}
+    assert shown
+    assert shown <= at.readable(border.PROGRAM)
+    for item in at.items:
+        answer = at.whole.call(border.PROGRAM, "GET", "/v1/items", params={"uri": item.uri})
+        assert answer.status_code == (200 if item.uri in at.readable(border.PROGRAM) else 404), item.scope
+    stray = at.whole.call(border.STRAY, "POST", "/v1/context", json={"question": border.QUESTIONS[0]})
+    assert stray.status_code == 403
 
 
 def assert_nothing_depends_on_hidden_items(at: Border) -> None:

@@ -24,6 +24,7 @@ from core.access import Scope, ScopeId, Trim
 from core.clock import FixedClock, SystemClock
 from core.directory import Container, DirectoryPerson, PersonKind
 from core.embedding.port import Embedder
+from core.guards import RateLimitSettings
 from core.index.edge import EdgeIndex
 from core.items import Item
 from core.principals import Principal, PrincipalSet, issue_asker
@@ -162,16 +163,16 @@ def _opened(
     sandbox: SandboxServer,
     overrides: Mapping[str, Any],
 ) -> Lab:
-    settings = world_settings(
-        sandbox, folder, {"revocation_sla": 86_400, "sources": CONNECTORS, "labels": LABELS, **overrides}
-    )
+    unlimited = RateLimitSettings(asker_per_minute=0, agent_per_minute=0)
+    given = {"revocation_sla": 86_400, "sources": CONNECTORS, "labels": LABELS, "rate_limits": unlimited}
+    settings = world_settings(sandbox, folder, {**given, **overrides})
     ingest = stack.enter_context(closing(Database(made.ingest_dsn)))
     query = stack.enter_context(closing(Database(made.query_dsn)))
     edge = EdgeIndex(folder / "qdrant", embedder=embedder.name, size=embedder.size)
     stack.callback(edge.close)
     scopes = ScopeStore(ingest, revocation_limit=settings.revocation_limit)
     services = build_api(settings, query, Index(edge.reader, edge.writer, edge.close), embedder, FixedClock(NOW))
-    client = TestClient(create_app(services), raise_server_exceptions=False)
+    client = TestClient(create_app(services), base_url="http://127.0.0.1", raise_server_exceptions=False)
     stack.callback(client.close)
     pipeline = build_pipeline(settings, ingest, edge.writer, embedder, scopes)
     return Lab(sandbox, settings, ingest, query, edge, pipeline, scopes, ItemStore(ingest), services, client)
