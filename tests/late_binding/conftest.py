@@ -17,7 +17,7 @@ from core.guards import LateBindingSettings
 from core.principals import VerifiedAsker
 from fixtures.sandbox.server import SandboxServer
 from query.service import ContextService
-from tests.late_binding.harbour import BOARD_IS_SHUT, QUESTION, harbour, on_behalf_of
+from tests.late_binding.harbour import BEN_LEAVES, BOARD_IS_SHUT, QUESTION, harbour, on_behalf_of
 from tests.support.engines import LiveEngine, live_engine
 from tests.support.postgres import PostgresServer
 
@@ -49,13 +49,18 @@ class Side:
         return service.asker(f"Bearer {self.live.token(person)}")
 
     def ask(
-        self, person: str, question: str = QUESTION, *, service: ContextService | None = None, **more: Any
+        self,
+        person: str | VerifiedAsker,
+        question: str = QUESTION,
+        *,
+        service: ContextService | None = None,
+        **more: Any,
     ) -> Bundle:
-        """The bundle for a question, with its factors shown."""
+        """The bundle for a question, with its factors shown. A person comes with a new token each time."""
         service = service or self.service()
         focus = tuple(Focus(**f) for f in more.pop("focus", ()))
         request = ContextRequest(question=question, explain=True, focus=focus or None, **more)
-        return service.context(self.asker(service, person), request)
+        return service.context(self.asker(service, person) if isinstance(person, str) else person, request)
 
     def open(self, person: str, uri: str, *, service: ContextService | None = None) -> ItemView:
         """One item in full."""
@@ -65,7 +70,7 @@ class Side:
 
 @contextmanager
 def _side(postgres: PostgresServer, embedder: Embedder, **given: Any) -> Iterator[Side]:
-    with live_engine(harbour(events=BOARD_IS_SHUT, **given), postgres, embedder) as live:
+    with live_engine(harbour(events=[*BOARD_IS_SHUT, BEN_LEAVES], **given), postgres, embedder) as live:
         yield Side(live)
 
 

@@ -24,6 +24,9 @@ BOARD_IS_SHUT: list[Data] = [
 ]
 
 
+BEN_LEAVES: Data = {"id": "ben-leaves", "after": "1h", "disable_person": {"who": "ben"}}
+
+
 def harbour(*, secret: bool = True, events: list[Data] | None = None, sealed: bool = False, more: int = 0) -> World:
     """Ann and Ben may read all of it. `secret` False: as if nothing secret had ever been written. `sealed`: things
     that may not be stored at all; `more`: so many further secret work items."""
@@ -108,7 +111,7 @@ def harbour(*, secret: bool = True, events: list[Data] | None = None, sealed: bo
         project,
         teams={"Harbour": {"members": ["ann", "ben"], "channels": channels}},
         labels=LABELS,
-        **({"events": [e for e in events if secret or e["id"] == "open-shut"]} if events else {}),
+        **({"events": [e for e in events if secret or e["id"] in ("open-shut", "ben-leaves")]} if events else {}),
     )
 
 
