@@ -127,6 +127,22 @@ def ask(
     )
 
 
+@app.command()
+def mcp(
+    url: Annotated[
+        str | None,
+        typer.Option("--url", help="Address of a running engine; where not given, the one of the data folder."),
+    ] = None,
+    world: World = None,
+    data: Data = None,
+    config: Config = None,
+) -> None:
+    """Serve MCP on standard input and output, asking a running engine with the token in CONTEXT_ENGINE_TOKEN."""
+    from context_engine.commands import mcp
+
+    mcp.mcp(lambda: _target(world=world, data=data, config=config), url=url)
+
+
 @app.command("eval")
 def eval_(
     questions: Annotated[Path | None, typer.Argument(help="questions.yaml (default: the world's own).")] = None,

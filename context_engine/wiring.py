@@ -23,6 +23,7 @@ from core.index.port import IndexReader, IndexWriter
 from core.index.privileged import PrivilegedReader
 from core.items import Source
 from core.settings import Settings
+from core.trust import TENANT_MARK
 from graph.audit import AuditLog
 from graph.audit_erasure import AuditWords
 from graph.db import Database
@@ -43,6 +44,7 @@ from ingestion.sync import Progress, Synchronizer
 from query.api import ApiServices
 from query.engine import ContextEngine
 from query.identity import TokenVerifier
+from query.oauth import ProtectedResource
 from query.principals import PrincipalResolver
 from query.service import ContextService
 from query.status import StatusReader
@@ -314,7 +316,20 @@ def build_api(
         ).read,
         wall_clock=SystemClock(),
     )
-    return ApiServices(service=service, checks={"postgres": database.ping, "qdrant": index.reader.ping})
+    checks: dict[str, Callable[[], None]] = {"postgres": database.ping, "qdrant": index.reader.ping}
+    return ApiServices(service=service, resource=build_resource(settings), checks=checks)
+
+
+def build_resource(settings: Settings) -> ProtectedResource:
+    """What clients are told of how to ask: by which names, and whose tokens with which scopes."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return ProtectedResource(
+        issuers=tuple(i.issuer.replace(TENANT_MARK, tenant) for i in settings.issuers for tenant in i.all_tenants),
+        scopes=settings.client_scopes or (settings.required_scope,),
+        public_url=settings.public_url,
+        hosts=(host, *settings.mcp_hosts),
+        origins=settings.mcp_origins,
+    )
 
 
 def connector_names(settings: Settings) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
@@ -22,6 +22,8 @@ from core.trust import IssuerSettings as IssuerSettings
 from core.trust import check_issuers
 
 PREFIX = "CONTEXT_ENGINE_"
+# What the command line's own clients take from the environment: somebody's token is no setting of the engine.
+NOT_SETTINGS = frozenset({"CONTEXT_ENGINE_TOKEN", "CONTEXT_ENGINE_TOKEN_FILE"})
 
 
 class AzureDevOpsSettings(BaseModel):
@@ -216,6 +218,18 @@ class Settings(BaseModel):
     metrics_host: str = "127.0.0.1"
     host: str = "127.0.0.1"
     port: int = Field(default=8321, ge=0, le=65535)
+    public_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^/?#\s\"@]+(/[^?#\s\"]*)?$",
+        description="address by which clients reach the API; null: they use names of this machine only",
+    )
+    client_scopes: tuple[Annotated[str, Field(pattern=r"^[!#-\[\]-~]+$")], ...] = Field(
+        default=(), description="what clients ask the issuer for, as it spells them; none: required_scope"
+    )
+    mcp_hosts: tuple[str, ...] = Field(
+        default=(), description="further names (or name:port) that a Host header of an MCP client may have"
+    )
+    mcp_origins: tuple[str, ...] = Field(default=(), description="further origins of web pages that may speak MCP")
 
     @model_validator(mode="after")
     def _trust_is_clear(self) -> Settings:
@@ -248,7 +262,7 @@ def load_settings(
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
             raise ConfigError(f"not valid TOML: {e}", where=str(file)) from e
     for name, value in sorted(environ.items()):
-        if name.startswith(PREFIX):
+        if name.startswith(PREFIX) and name not in NOT_SETTINGS:
             _place(data, name.removeprefix(PREFIX).lower().split("__"), value, name)
     data.update(overrides or {})
     try:

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import math
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from core.errors import (
-    ContextEngineError,
-    ForbiddenError,
-    IdentityError,
-    InputError,
-    NotFoundError,
-    RateLimitedError,
-    StoreUnavailableError,
-    UnresolvedIdentityError,
-)
-
-log = logging.getLogger(__name__)
-TYPE = "urn:context-engine:problem:"
+from core.errors import ContextEngineError
+from query.oauth import ProtectedResource
+from query.refusals import INTERNAL, TYPE, Refusal, log_unexpected, refusal_of
 
 
 def problem(
@@ -36,40 +25,24 @@ def problem(
     return JSONResponse(body, status, headers, media_type="application/problem+json")
 
 
-def answer(error: ContextEngineError) -> JSONResponse:
-    """The problem that an error of ours is told as."""
-    match error:
-        case IdentityError():
-            challenge = f'Bearer error="invalid_token", error_description="{error.reason.value}"'
-            return problem(
-                401, error.reason.value, "The bearer token was refused", headers={"WWW-Authenticate": challenge}
-            )
-        case ForbiddenError():
-            challenge = 'Bearer error="insufficient_scope"'
-            return problem(403, "forbidden", error.message, error.mend, {"WWW-Authenticate": challenge})
-        case NotFoundError():
-            return problem(404, "not-found", "There is no such item, or you may not read it")
-        case InputError():
-            return problem(422, "invalid-input", error.message, error.mend)
-        case RateLimitedError():
-            return problem(429, "rate-limited", "Too many requests", headers=_retry(error.retry_after))
-        case UnresolvedIdentityError():
-            return problem(503, "identity-unresolved", "Your memberships are not fully known yet", headers=_retry(5.0))
-        case StoreUnavailableError():
-            log.error("store unavailable: %s", error.store)
-            return problem(
-                503, "store-unavailable", f"A store does not answer: {error.store}", headers=_retry(error.retry_after)
-            )
-    log.error("unexpected error of kind %s", type(error).__name__)
-    return problem(500, "internal", "The engine failed on this request; nothing was returned")
+def answer(error: ContextEngineError, request: Request, resource: ProtectedResource) -> JSONResponse:
+    """The problem that an error of ours is told as, with the challenge of `resource` where a token would mend it."""
+    challenge = resource.challenge(error, resource.base(request.headers, request.url.scheme))
+    return _problem_of(refusal_of(error), {"WWW-Authenticate": challenge} if challenge is not None else {})
 
 
-def install(app: FastAPI) -> None:
+def _problem_of(refusal: Refusal, headers: dict[str, str]) -> JSONResponse:
+    if refusal.retry_after is not None:
+        headers = {**headers, "Retry-After": str(refusal.retry_after)}
+    return problem(refusal.status, refusal.kind, refusal.title, refusal.detail, headers)
+
+
+def install(app: FastAPI, resource: ProtectedResource) -> None:
     """Register the handlers, so that nothing leaves the API in another shape."""
 
     @app.exception_handler(ContextEngineError)
-    def ours(_: Request, error: ContextEngineError) -> JSONResponse:
-        return answer(error)
+    def ours(request: Request, error: ContextEngineError) -> JSONResponse:
+        return answer(error, request, resource)
 
     @app.exception_handler(RequestValidationError)
     def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -85,11 +58,25 @@ def install(app: FastAPI) -> None:
             return problem(422, "invalid-input", "The request body is not valid JSON in UTF-8")
         return problem(error.status_code, "http", str(error.detail), headers=dict(error.headers or {}))
 
-    @app.exception_handler(Exception)
-    def unexpected(_: Request, error: Exception) -> JSONResponse:
-        log.exception("unexpected error of kind %s", type(error).__name__)
-        return problem(500, "internal", "The engine failed on this request; nothing was returned")
 
+class NothingUnexpected:
+    """Answers a defect of ours, and logs where it is. Passed on, it would be logged with all that it says."""
 
-def _retry(seconds: float) -> dict[str, str]:
-    return {"Retry-After": str(max(1, math.ceil(seconds)))}
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception as e:
+            log_unexpected(e)
+            if scope["type"] == "http" and not started:
+                await _problem_of(INTERNAL, {})(scope, receive, send)
