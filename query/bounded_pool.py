@@ -10,22 +10,28 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
+from typing import Final
 
 log = logging.getLogger(__name__)
 
 Work = Callable[[], None]
 
 
-class BoundedPool:
-    """`size` threads, made when first needed; they never keep the process alive. At most `waiting` calls stand in line
-    for them. Thread-safe."""
+# A thread that had nothing to do for so long ends.
+_IDLE_SECONDS: Final = 30.0
 
-    def __init__(self, size: int, *, waiting: int, name: str) -> None:
-        self._size, self._name = size, name
+
+class BoundedPool:
+    """At most `size` threads, made when they are needed; they end when they are not, and never keep the process alive.
+    At most `waiting` calls stand in line for them. Thread-safe."""
+
+    def __init__(self, size: int, *, waiting: int, name: str, idle: float = _IDLE_SECONDS) -> None:
+        self._size, self._name, self._idle = size, name, idle
         self._line: queue.Queue[Work | None] = queue.Queue()
         self._lock = threading.Lock()
         self._room = threading.BoundedSemaphore(size + waiting)
-        self._threads: list[threading.Thread] = []
+        self._threads = 0
+        self._undone = 0
         self._closed = False
 
     def submit(self, work: Work) -> bool:
@@ -36,26 +42,40 @@ class BoundedPool:
             if self._closed:
                 self._room.release()
                 return False
+            self._undone += 1
             self._line.put(work)
-            if len(self._threads) < self._size:
-                thread = threading.Thread(target=self._serve, name=f"{self._name}-{len(self._threads)}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            if self._undone > self._threads and self._threads < self._size:
+                self._threads += 1
+                threading.Thread(target=self._serve, name=self._name, daemon=True).start()
         return True
 
     def close(self) -> None:
         """Take no more work, and let the threads end after what they do now."""
         with self._lock:
             self._closed = True
-            for _ in self._threads:
+            for _ in range(self._threads):
                 self._line.put(None)
 
     def _serve(self) -> None:
-        while (work := self._line.get()) is not None:
+        while (work := self._next()) is not None:
             try:
                 work()
             except Exception as e:
                 # Whoever handed it in learns of it by getting no answer.
                 log.error("work in %s failed: %s", self._name, type(e).__name__)
             finally:
+                with self._lock:
+                    self._undone -= 1
                 self._room.release()
+
+    def _next(self) -> Work | None:
+        """The next call; None where there was none for a while, or there will be no more."""
+        while True:
+            try:
+                return self._line.get(timeout=self._idle)
+            except queue.Empty:
+                with self._lock:
+                    # Never fewer threads than calls: one may have come just now.
+                    if self._undone < self._threads:
+                        self._threads -= 1
+                        return None

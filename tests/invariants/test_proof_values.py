@@ -17,6 +17,9 @@ ISSUERS = {
     "issue_asker": "query/identity.py",
     "issue_principal_set": "query/principals.py",
     "issue_trim": "graph/scopes.py",
+    "issue_verified": "query/late_binding.py",
+    # A person's token: no proof, but for one place alone.
+    "reveal": "context_engine/exchange.py",
 }
 
 

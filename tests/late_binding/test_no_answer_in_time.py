@@ -132,6 +132,20 @@ def test_a_full_pool_refuses_at_once_and_takes_work_again_when_a_call_comes_back
     assert done.acquire(timeout=10)
 
 
+def test_threads_that_have_nothing_to_do_end_and_are_made_again() -> None:
+    pool, done = BoundedPool(3, waiting=3, name="idle-test", idle=0.01), threading.Semaphore(0)
+
+    def alive() -> int:
+        return sum(thread.name == "idle-test" for thread in threading.enumerate())
+
+    for _ in range(2):
+        assert [pool.submit(done.release) for _ in range(3)] == [True] * 3
+        for _ in range(3):
+            assert done.acquire(timeout=10)
+        assert _eventually(lambda: alive() == 0)
+    pool.close()
+
+
 def test_a_call_that_fails_leaves_its_thread_at_work(pool: BoundedPool) -> None:
     done = threading.Semaphore(0)
 
