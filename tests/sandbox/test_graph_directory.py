@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,6 +11,7 @@ import pytest
 
 from fixtures.sandbox.server import SandboxServer
 from tests.sandbox import small
+from tests.sandbox.begun_again import begun_again
 from tests.sandbox.small import Client, Serve, walk
 
 pytest_plugins = ["tests.sandbox.live"]
@@ -26,9 +29,18 @@ EVENTS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def begin(tmp_path_factory: pytest.TempPathFactory, made_keys: Path) -> Iterator[Callable[[], SandboxServer]]:
+    with begun_again(
+        *(tmp_path_factory.mktemp("sandbox"), made_keys),
+        small.world(teams=TEAMS, events=EVENTS),
+    ) as made:
+        yield made
+
+
 @pytest.fixture
-def server(serve: Serve) -> SandboxServer:
-    return serve(small.world(teams=TEAMS, events=EVENTS))
+def server(begin: Callable[[], SandboxServer]) -> SandboxServer:
+    return begin()
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,6 +13,7 @@ from fixtures.sandbox.access import may_read
 from fixtures.sandbox.graph.http import GraphSettings
 from fixtures.sandbox.server import SandboxServer
 from tests.sandbox import small
+from tests.sandbox.begun_again import begun_again
 from tests.sandbox.small import Client, Serve, message, walk
 
 pytest_plugins = ["tests.sandbox.live"]
@@ -54,9 +57,19 @@ EVENTS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def begin(tmp_path_factory: pytest.TempPathFactory, made_keys: Path) -> Iterator[Callable[[], SandboxServer]]:
+    with begun_again(
+        *(tmp_path_factory.mktemp("sandbox"), made_keys),
+        small.world(teams=TEAMS, events=EVENTS),
+        graph=GraphSettings(page=2, messages_page=3),
+    ) as made:
+        yield made
+
+
 @pytest.fixture
-def server(serve: Serve) -> SandboxServer:
-    return serve(small.world(teams=TEAMS, events=EVENTS), graph=GraphSettings(page=2, messages_page=3))
+def server(begin: Callable[[], SandboxServer]) -> SandboxServer:
+    return begin()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,12 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=int(os.environ.get("TEST_WORLD_EXAMPLES", "20")),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
 @given(worlds())
 def test_what_the_schema_allows_is_loaded_served_and_pruned(data: dict[str, Any]) -> None:
     jsonschema.validate(data, SCHEMA)
