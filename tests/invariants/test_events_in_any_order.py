@@ -4,7 +4,7 @@ was promised, and after the polls the stores are what a fresh engine would make 
 Each row is a random history: changes of every kind, deliveries that come late, twice, in another order or never, and
 time that passes, on a clock that is turned by hand, while the real schedule runs what becomes due over real stores,
 real connectors and the real receiver. After every step everybody's view is held against the world's own rules.
-TEST_HISTORIES sets how many rows are tried.
+TEST_HISTORIES sets how many rows are tried, TEST_HISTORY_STEPS how long each is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.support.state_dump import differences
 from tests.support.virtual_side import TurnedClock, VirtualSide
 
 HISTORIES = int(os.environ.get("TEST_HISTORIES", "3"))
-STEPS = 14
+STEPS = int(os.environ.get("TEST_HISTORY_STEPS", "9"))
 # How deliveries come: what share is lost, and what share comes twice.
 WAYS = {"all": (0.0, 0.0), "never": (1.0, 0.0), "anyhow": (0.3, 0.3)}
 

@@ -26,7 +26,7 @@ from tests.support.shown import gained, shown_to_each
 from tests.support.small_organization import small_organization
 from tests.support.state_dump import Dump, differences
 
-ROUNDS = int(os.environ.get("TEST_FAULT_ROUNDS", "12"))
+ROUNDS = int(os.environ.get("TEST_FAULT_ROUNDS", "6"))
 IN_A_ROW = 6
 
 

@@ -26,7 +26,7 @@ from tests.support.random_events import change
 from tests.support.small_organization import small_organization
 from tests.support.state_dump import differences
 
-ROWS = int(os.environ.get("TEST_EVENT_ROWS", "12"))
+ROWS = int(os.environ.get("TEST_EVENT_ROWS", "5"))
 SYNC = -1  # stands between the numbers of changes
 
 

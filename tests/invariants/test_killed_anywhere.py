@@ -3,7 +3,7 @@
 A process dies before or after any request, transaction, write to the index, flush or embedding, again and again, and
 new ones go on over the same stores until a run comes to its end. Then everything that the stores hold is what one
 undisturbed run makes; and after every single death, what readers are shown is whole. TEST_KILLS sets how
-many deaths there are.
+many deaths there are: a first run dies at every step however few they are, later runs at all of them from 400 on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from tests.support.small_organization import small_organization
 from tests.support.state_dump import Dump, differences, shown_in_pieces
 
 KILLS = int(os.environ.get("TEST_KILLS", "100"))
-FIRST, LATER = max(1, KILLS // 20), max(1, KILLS // 40)
+FIRST, LATER, OF_ACCESS = max(1, KILLS // 50), max(1, KILLS // 100), max(1, KILLS // 200)
+# A later run that dies is followed by another whole one each time, so by default every fourth step has its turn.
+SHARES = max(LATER, 400 // KILLS)
 _REQUEST = re.compile(r"^(before|after) (GET|POST|OPTIONS)\b")
 _OF_DELETIONS = ("after tombstone", "before record_removed", "after miss", "before record_withheld")
 
@@ -93,7 +95,7 @@ def test_later_runs_that_are_killed_again_and_again_end_as_a_whole_read(
     with ingest_side(sandbox, postgres, MortalSide) as side:
         assert isinstance(side, MortalSide)
         side.sync()
-        for name in [*drawn(undisturbed[1], seed, LATER), *_OF_DELETIONS]:
+        for name in [*drawn(undisturbed[1], seed, SHARES), *_OF_DELETIONS]:
             done += [change(sandbox.state, chance.randrange(10**6)) for _ in range(chance.choice((1, 2, 3)))]
             for where in (side.die(at=name), side.die(after=chance.randint(1, 400))):
                 if where is not None:
@@ -112,7 +114,7 @@ class AccessOnly(MortalSide):
             self.synchronizer.sync_access(connector)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(OF_ACCESS))
 def test_an_exchange_of_permissions_that_is_killed_is_made_good_by_the_next(
     seed: int, sandbox: SandboxServer, postgres: PostgresServer
 ) -> None:

@@ -6,7 +6,7 @@ item three answers that must be one: an independent, naive evaluator over the pl
 rule over the synced directory; and a real search under the Trim, with the record's own check after it. Then a hundred
 random changes happen, permissions alone are read again, and all is compared once more. The content was crawled once,
 before the first round. Rounds take turns in how a rule is read: as worlds define it, as the real service is documented,
-and each of these with denies that reach down. 16 rounds × 25 × 2 states are 800 organizations;
+and each of these with denies that reach down. 4 rounds × 25 × 2 states are 200 organizations;
 RANDOM_ORGANIZATIONS_ROUNDS raises that, RANDOM_ORGANIZATIONS_SEED begins elsewhere.
 """
 
@@ -58,7 +58,7 @@ class Rules(TypedDict):
 
 PROJECTS = 25
 CHANGES = 100
-ROUNDS = int(os.environ.get("RANDOM_ORGANIZATIONS_ROUNDS", "16"))
+ROUNDS = int(os.environ.get("RANDOM_ORGANIZATIONS_ROUNDS", "4"))
 SEED = os.environ.get("RANDOM_ORGANIZATIONS_SEED", "harbour")
 # The ways in which rules can be read, turn by turn: as worlds define them, as the real service is documented, and with
 # each setting's other value.

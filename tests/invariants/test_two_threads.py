@@ -26,7 +26,7 @@ from tests.support.state_dump import differences
 from tests.support.virtual_side import TurnedClock, VirtualSide
 
 RACES = int(os.environ.get("TEST_RACES", "1"))
-STEPS = int(os.environ.get("TEST_STEPS", "6"))
+STEPS = int(os.environ.get("TEST_STEPS", "4"))
 TURN = timedelta(seconds=20)
 
 

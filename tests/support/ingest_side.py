@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from msrest.universal_http.requests import ClientRetryPolicy
+
 from context_engine.wiring import Index, build_synchronizer
 from context_engine.worlds import world_settings
 from core.embedding.port import Embedder
@@ -26,6 +28,8 @@ from tests.support.postgres import FreshDatabase, PostgresServer
 from tests.support.quick_embedder import QuickEmbedder
 from tests.support.state_dump import Dump, dump
 
+# For every client that it makes the SDK looks 999 statuses up in a list: a tenth of the time of what dies often.
+ClientRetryPolicy.safe_codes = frozenset(ClientRetryPolicy.safe_codes)
 # A flush to a disk takes as long as a whole run of these small stores.
 _IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 

@@ -93,7 +93,7 @@ def test_a_deny_in_one_group_beats_an_allow_in_another(live: LiveEngine) -> None
 
 def test_the_order_of_entries_groups_and_members_changes_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
     """C005: twenty shuffles, one rule and the same members."""
-    chance, readings = Random(5), set()
+    chance, readings, folder = Random(5), set(), tmp_path_factory.mktemp("sandbox")
     entries = [*deny("group:blocked"), *allow("group:release"), *allow("adm"), *deny("lena")]
     groups = [(k, v) for k, v in GROUPS.items() if "project" not in v]
     for _ in range(20):
@@ -103,7 +103,7 @@ def test_the_order_of_entries_groups_and_members_changes_nothing(tmp_path_factor
         project = {"acl": OPEN, "repos": repo("repo-deny", acl=list(entries))}
         devops = {"organization": "NovaRuud", "projects": {"Deny": project}}
         made = build_world(world(azure_devops=devops, groups=shuffled, events=[]))
-        with SandboxServer(made, tmp_path_factory.mktemp("sandbox"), remember=False) as server:
+        with SandboxServer(made, folder, remember=False) as server:
             readings.add(reading_of(connect(server), "repo"))
     assert len(readings) == 1
 
