@@ -13,6 +13,13 @@ BIN := $(VENV)/bin
 PACKAGES := core graph ingestion query context_engine
 TESTS ?=
 TEST_PROCESSES ?= 2
+PYTEST := $(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+# How often what is random is tried; each file says what its variable counts.
+THOROUGHLY := TEST_EVENT_ROWS=200 TEST_HISTORIES=40 TEST_HISTORY_STEPS=30 TEST_FAULT_ROUNDS=120 TEST_KILLS=800 \
+	TEST_SIGKILLS=40 TEST_RACES=10 TEST_STEPS=12 TEST_ACCESS_ROWS=20 TEST_QUESTION_SHARE=1 TEST_WORLD_EXAMPLES=500 \
+	RANDOM_ORGANIZATIONS_ROUNDS=64 RANDOM_COMPANIES=300
+THOROUGH_TESTS := tests/invariants tests/operations/test_killed_process.py tests/sandbox/test_world_schema.py \
+	tests/ingestion/azure_devops/test_cheap_access.py
 ENGINE := $(BIN)/context-engine
 ON_WORLD := $(if $(WORLD),--world '$(WORLD)')
 
@@ -22,10 +29,10 @@ export HF_HUB_OFFLINE := 1
 export TRANSFORMERS_OFFLINE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve eval test check clean setup setup-dev
+.PHONY: help demo serve eval test test-thorough check clean setup setup-dev
 
 help: ## Say what there is
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 22
 
 demo: setup ## Crawl the demo company and ask three questions as two people each
 	@$(ENGINE) demo $(ON_WORLD)
@@ -37,7 +44,10 @@ eval: setup ## Ask the golden questions
 	@$(ENGINE) eval $(ON_WORLD)
 
 test: setup-dev ## Run all tests
-	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS)
+	@$(PYTEST) $(TESTS)
+
+test-thorough: setup-dev ## Run the tests of random histories, deaths, faults and worlds many times over: hours
+	@$(THOROUGHLY) $(PYTEST) $(or $(TESTS),$(THOROUGH_TESTS))
 
 check: setup-dev ## Lint, formatting, types, import contracts
 	@$(BIN)/ruff check .

@@ -21,7 +21,12 @@ __all__ = [
 ]
 
 # What takes longest is begun first: a long file that is begun last keeps one process busy while the others have ended.
-_LONGEST_FIRST = ("tests/invariants/", "tests/worlds/", "tests/operations/", "tests/command_line/", "tests/ingestion/")
+_LONGEST_FIRST = (
+    "tests/invariants/test_non_interference.py",
+    "tests/worlds/test_golden.py",
+    *("tests/invariants/", "tests/operations/", "tests/command_line/", "tests/worlds/", "tests/ingestion/"),
+    *("tests/schedule/", "tests/webhooks/"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -62,11 +63,14 @@ class LiveEngine:
 
 
 @pytest.fixture(scope="session")
-def embedder() -> Iterator[Embedder]:
-    """The shipped model, with every vector kept for the session: worlds are built many times over."""
-    folder = Path(tempfile.mkdtemp(prefix="context-engine-vectors-"))
-    yield CachingEmbedder(SentenceTransformersEmbedder(None, threads=2), folder / "vectors.sqlite")
-    shutil.rmtree(folder, ignore_errors=True)
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedder]:
+    """The shipped model, with every vector kept for the session: worlds are built many times over, by every process
+    that tests run in."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    made = CachingEmbedder(SentenceTransformersEmbedder(None, threads=2), shared / "vectors.sqlite")
+    yield made
+    made.close()
 
 
 @contextmanager
