@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -24,3 +26,14 @@ def test_it_holds(name: str, at_the_border: Border) -> None:
 def test_the_border_hides_something_in_every_way(at_the_border: Border) -> None:
     assert not any(border.ACCESS.may_read(border.ASKER, scope) for scope in border.HIDING)
     assert {i.scope for i in at_the_border.items} == set(border.ACCESS.rules)
+
+
+def test_every_module_with_trimmed_statements_is_known() -> None:
+    root = Path(__file__).resolve().parents[2]
+    found = {
+        ".".join(path.relative_to(root).with_suffix("").parts)
+        for package in ("graph", "query")
+        for path in (root / package).rglob("*.py")
+        if re.search(r"(?<!def )\btrimmed\(", path.read_text("utf-8"))
+    }
+    assert found == {module.__name__ for module in guard_checks.STATEMENT_MODULES}

@@ -22,6 +22,7 @@ import core.render
 import graph.moment
 import graph.scopes
 import graph.visible
+import query.identity
 import query.retrieve
 import query.service
 from core.access import Gate, GateVerdict, Outcome, ScopeAcl, Trim
@@ -34,6 +35,8 @@ from core.principals import PrincipalSet
 from graph.audit import AuditLog
 from graph.directory import DirectoryStore
 from graph.records import ItemStore
+from query.limits import AskerLimiter
+from query.principal_cache import LocalPrincipalCache
 from query.retrieve import Retriever
 from tests.support import guard_checks as checks
 from tests.support.guard_checks import Border
@@ -146,6 +149,17 @@ def permissions_never_grow_old(patch: Patch) -> None:
     patch.setattr(graph.scopes, "moment_of", lambda *given: replace(original(*given), fresh=everything, directory=True))
 
 
+def principal_sets_are_kept_without_their_asker(patch: Patch) -> None:
+    kept: list[Any] = []
+    patch.setattr(LocalPrincipalCache, "put", lambda self, principal, epoch, found: kept.append(found))
+    patch.setattr(LocalPrincipalCache, "get", lambda self, principal, epoch: kept[-1] if kept else None)
+
+
+def policies_are_ignored(patch: Patch) -> None:
+    original = graph.scopes.bars
+    patch.setattr(graph.scopes, "bars", lambda *given, **named: original(*given, **{**named, "spaces": None}))
+
+
 # --- the search
 
 
@@ -246,7 +260,46 @@ def the_withheld_stay_where_they_were(patch: Patch) -> None:
     patch.setattr(EdgeWriter, "move_item", lambda *_: None)
 
 
+# --- late binding
+
+
+def the_search_asks_no_source(patch: Patch) -> None:
+    patch.setattr(filters, "_unverified", lambda *_: [])
+    patch.setattr(Trim, "asks_source", lambda *_: False)
+
+
+def the_record_asks_no_source(patch: Patch) -> None:
+    original = graph.visible.seen_by
+    for module in checks.STATEMENT_MODULES:
+        patch.setattr(module, "seen_by", lambda trim, **given: {**original(trim, **given), "late": False})
+
+
+def a_word_holds_for_everybody(patch: Patch) -> None:
+    original = core.access.issue_trim
+
+    def issued(principals: Any, **given: Any) -> Trim:
+        verified = given.pop("verified", None)
+        for_them = replace(verified, principals=principals) if verified is not None else None
+        return original(principals, verified=for_them, **given)
+
+    patch.setattr(graph.scopes, "issue_trim", issued)
+
+
 # --- who asks
+
+
+def nobody_counts_questions(patch: Patch) -> None:
+    patch.setattr(AskerLimiter, "take", lambda *_: None)
+
+
+def a_program_needs_no_policy(patch: Patch) -> None:
+    """Every program passes for one that has a policy of everything."""
+    original = core.principals.issue_asker
+
+    def issued(**given: Any) -> Any:
+        return original(**{**given, "spaces": None})
+
+    patch.setattr(query.identity, "issue_asker", issued)
 
 
 def an_empty_principal_set_is_accepted(patch: Patch) -> None:
@@ -305,6 +358,23 @@ def the_fence_is_always_the_same(patch: Patch) -> None:
 
 
 MUTANTS = (
+    Mutant(
+        "principal sets kept without asker",
+        principal_sets_are_kept_without_their_asker,
+        checks.assert_askers_in_turn_are_told_their_own,
+    ),
+    Mutant(
+        "policies are ignored", policies_are_ignored, checks.assert_a_program_sees_what_its_policy_and_its_grants_open
+    ),
+    Mutant(
+        "a program is a person",
+        a_program_needs_no_policy,
+        checks.assert_a_program_sees_what_its_policy_and_its_grants_open,
+    ),
+    Mutant("the search asks no source", the_search_asks_no_source, checks.assert_unconfirmed_items_stay_out),
+    Mutant("the record asks no source", the_record_asks_no_source, checks.assert_unconfirmed_items_stay_out),
+    Mutant("a word holds for everybody", a_word_holds_for_everybody, checks.assert_unconfirmed_items_stay_out),
+    Mutant("nobody counts questions", nobody_counts_questions, checks.assert_too_many_questions_are_refused),
     Mutant("deny is ignored", deny_is_ignored, checks.assert_answers_are_what_may_be_read),
     Mutant("deny is ignored, by rule", deny_is_ignored, checks.assert_rules_are_read_as_written),
     Mutant("layers are reversed", layers_are_reversed, checks.assert_rules_are_read_as_written),

@@ -31,6 +31,7 @@ PEOPLE: dict[str, Any] = {
     # Whoever did only what ben may not read.
     "zed": person("Zedekiah Quillfeather"),
 }
+SEALED = "Sealed page"
 PROGRAM, STRAY = "bot", "stray"
 # What its policy lists; of that it may be told what it was granted as well.
 POLICY = ("open", "private", "denied")
@@ -155,6 +156,8 @@ def open_items(lab: Lab) -> list[Item]:
         wiki(2, "Old settlement rules", "How invoices were settled.", "open", deprecated=True,
              replaced_by=("Settlement rules",)),
         wiki(3, "Settlement rules", "How invoices are settled now, by rule.", "open"),
+        # Where late binding asks for it, on its source's word only.
+        wiki(6, SEALED, "Sealed words on invoices.", "open", label="Secret"),
         wiki(4, "Nearest rule", "The nearest rule on invoices decides.", "nearest"),
         # Its title is asked for by itself: a keyword that is rare only among what ben may read.
         wiki(5, "Retired page", "Replaced by a page that ben may not read.", "open", deprecated=True,

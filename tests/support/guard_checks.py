@@ -24,9 +24,11 @@ import graph.edges
 import graph.glossary
 import graph.reading
 import graph.supersession
-from core.access import ScopeAcl
+from context_engine.guards import build_limiter
+from core.access import ScopeAcl, issue_verified
 from core.clock import SystemClock
-from core.errors import InvariantError
+from core.errors import InvariantError, NotFoundError, RateLimitedError
+from core.guards import RateLimitSettings
 from core.index import filters
 from core.index.port import HybridQuery, SearchLeg
 from core.items import Item, Source
@@ -34,6 +36,7 @@ from core.principals import PrincipalSet, issue_asker, issue_principal_set
 from core.text.tokens import sparse_query
 from graph.epoch import move_epoch
 from graph.records import ItemStore
+from graph.scopes import ScopeStore
 from graph.visible import seen_by
 from ingestion.pipeline import Tally
 from tests.sandbox.small import TENANT
@@ -259,6 +262,37 @@ def no_call_of_the_index(lab: Lab) -> Iterator[None]:
         yield
     finally:
         shard.run = original  # type: ignore[method-assign]
+
+
+def assert_unconfirmed_items_stay_out(at: Border) -> None:
+    """From a label on, an item is in no search and no statement unless its source has confirmed it for this asker."""
+    lab = at.whole
+    sealed = next(i for i in at.items if i.title == border.SEALED)
+    scopes = ScopeStore(lab.query, revocation_limit=lab.settings.revocation_limit, free_labels=("Public", "Internal"))
+    principals = lab.principals(border.ASKER)
+    word = issue_verified(principals, [sealed.uri], asked=1)
+    for trim, expected in ((scopes.trim_for(principals), set()), (scopes.trim_for(principals, word), {sealed.uri})):
+        legs = (SearchLeg(sources=(Source.WIKIS,), limit=200),)
+        query = HybridQuery(dense=np.ones(16, dtype=np.float32) / 4, sparse=sparse_query("sealed invoices"), legs=legs)
+        assert {c.uri for c in lab.index.reader.search(trim, query)} & {sealed.uri} == expected
+        assert set(ItemStore(lab.query).visible(trim, [sealed.uri])) == expected
+    with pytest.raises(InvariantError):
+        scopes.trim_for(lab.principals(border.OTHER), word)
+
+
+def assert_too_many_questions_are_refused(at: Border) -> None:
+    """Whoever asks faster than allowed is refused, whatever they ask, and others are not."""
+    lab = at.whole
+    limited = lab.settings.model_copy(update={"rate_limits": RateLimitSettings(asker_per_minute=1, asker_burst=2)})
+    service = replace(lab.services.service, limiter=build_limiter(limited))
+    asker, other = (service.asker(f"Bearer {lab.token(p)}") for p in (border.ASKER, border.OTHER))
+    service.people(asker, "invoices")
+    with pytest.raises(NotFoundError):
+        service.item(asker, "ctx://nothing")
+    for refused in (lambda: service.people(asker, "invoices"), lambda: service.item(asker, "ctx://nothing")):
+        with pytest.raises(RateLimitedError):
+            refused()
+    service.people(other, "invoices")
 
 
 def assert_the_record_decides(at: Border) -> None:
