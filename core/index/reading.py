@@ -22,6 +22,7 @@ import numpy as np
 from core.access import ScopeId, Trim, Unconfirmed
 from core.errors import InvariantError
 from core.index.filters import Narrowing
+from core.index.payload import checked_payload
 from core.index.port import Candidate, DenseVector, HybridQuery, SparseVector
 from core.items import Source
 
@@ -156,7 +157,7 @@ def _with_true_scores(engine: Engine, trim: Trim, query: HybridQuery, ids: froze
 
 
 def _candidate(trim: Trim, hit: Hit, sparse_score: float) -> Candidate:
-    payload = hit.payload or {}
+    payload = checked_payload(hit.payload)
     # The filter has seen to this already. Should an engine ever answer past it, nothing is shown at all.
     if not frozenset(payload.get("allowed") or ()) & frozenset(trim.matching):
         raise InvariantError("the index answered with a chunk that the asker may not read")
