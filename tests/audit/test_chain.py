@@ -19,7 +19,7 @@ from graph.audit_reading import Retention
 from graph.audit_verify import Fault, Link, Verdict
 from graph.db import Database
 from tests.audit.support import BEN, Tamperer, appended, entries_of, entry, verdict_on
-from tests.support.postgres import FreshDatabase
+from tests.support.postgres import FreshDatabase, PostgresServer
 
 
 @pytest.fixture
@@ -81,14 +81,14 @@ CHANGES = {
 
 
 @pytest.fixture(scope="module")
-def shared_log(postgres: object) -> Iterator[Callable[[], FreshDatabase]]:
+def shared_log(postgres: PostgresServer) -> Iterator[Callable[[], FreshDatabase]]:
     """One database with five entries, which each change is made in and taken back."""
-    database = postgres.fresh_database()  # type: ignore[attr-defined]
+    database = postgres.fresh_database()
     log = Database(database.query_dsn)
     appended(log, 5)
     log.close()
     yield lambda: database
-    postgres.drop(database)  # type: ignore[attr-defined]
+    postgres.drop(database)
 
 
 def test_a_change_of_any_column_is_found_where_it_was_made(shared_log: Callable[[], FreshDatabase]) -> None:
