@@ -78,9 +78,9 @@ def reply(tenant: str, channel_id: str, root_id: str, reply_id: str) -> str:
 
 
 def item_uri(uri: str) -> str:
-    """The address of the item that a part's address (comment, reply) belongs to; an item's own address as it is."""
-    for marker in ("/comments/", "/replies/"):
-        head, found, _ = uri.partition(marker)
-        if found and ("/work-items/" in head or "/messages/" in head):
+    """The address of the item that a part's address (comment, reply) belongs to; any other address as it is."""
+    for marker, of in (("/comments/", "/work-items/"), ("/replies/", "/messages/")):
+        head, found, part = uri.partition(marker)
+        if found and of in head and part and "/" not in part:
             return head
     return uri
