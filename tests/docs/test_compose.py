@@ -37,6 +37,7 @@ PLANES = {
     "worker-access": planes.WORKER,
     "beat": planes.BEAT,
     "webhooks": planes.WEBHOOKS,
+    "audit": planes.AUDIT,
 }
 
 
