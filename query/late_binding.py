@@ -66,7 +66,7 @@ class Pace:
     def rest(self, started: float) -> None:
         """Wait for the next step after `started`."""
         passed = self.now() - started
-        left = math.ceil(passed / self.step) * self.step - passed
+        left = max(1, math.ceil(passed / self.step)) * self.step - passed
         if left > 0:
             self.sleep(left)
 

@@ -64,6 +64,7 @@ def mine(*labels: str | None) -> list[str]:
     return sorted(f"ctx://{label or 'none'}/a" for label in labels)
 
 
+@pytest.mark.invariant("INV-3", "INV-7")
 def test_from_a_label_on_only_what_was_confirmed_is_found(index: Opened) -> None:
     query = w.query()
     assert uris(index, trim(None), query) == mine(*LABELS)
@@ -76,6 +77,7 @@ def test_from_a_label_on_only_what_was_confirmed_is_found(index: Opened) -> None
     assert index.reader.count(trim(("Public",), word)) == 3
 
 
+@pytest.mark.invariant("INV-4", "INV-7")
 def test_what_was_not_confirmed_weighs_in_no_score(index: Opened, make_index: Callable[[], Opened]) -> None:
     without = make_index()
     kept = [p for p in points() if p.label in (None, "Public", "Internal")]
@@ -108,6 +110,7 @@ def test_asking_begins_with_nothing_confirmed() -> None:
             Unconfirmed(trim=begun)
 
 
+@pytest.mark.invariant("INV-1", "INV-7")
 def test_the_word_of_a_source_holds_for_whom_it_was_given(index: Opened) -> None:
     plain = w.trim("a")
     other = issue_asker(principal=w.principal("other"), tenant="t", agent=None, scopes=frozenset())
@@ -119,6 +122,7 @@ def test_the_word_of_a_source_holds_for_whom_it_was_given(index: Opened) -> None
         )
 
 
+@pytest.mark.invariant("INV-3", "INV-7")
 @pytest.mark.parametrize("dialect", [f.EdgeDialect(), f.ServerDialect()], ids=["edge", "server"])
 def test_a_request_that_forgets_late_binding_is_not_sent(dialect: f.Dialect) -> None:
     def request(found: Any) -> Any:

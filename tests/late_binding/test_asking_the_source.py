@@ -28,6 +28,7 @@ def comparable(bundle: Bundle) -> str:
     return json.dumps(data, sort_keys=True, indent=1)
 
 
+@pytest.mark.invariant("INV-7", "INV-5")
 @pytest.mark.parametrize("method", ["on_behalf_of", "permissions"])
 def test_what_a_source_has_just_taken_away_is_not_shown_and_what_has_no_such_label_is_until_that_is_learnt(
     side: Side, method: str
@@ -43,6 +44,7 @@ def test_what_a_source_has_just_taken_away_is_not_shown_and_what_has_no_such_lab
     assert secrets(side.ask("ann", service=service)) == {"work_items", "wikis", "code", "teams"}
 
 
+@pytest.mark.invariant("INV-7", "INV-4")
 @pytest.mark.parametrize(
     "question", [QUESTION, "what does QCT mean?", "who knows about the quay crane tariff?", "#3", "Havbris"]
 )
@@ -56,6 +58,7 @@ def test_what_was_taken_away_is_as_if_it_had_never_been(side: Side, without_secr
     assert theirs.digest == ours.digest
 
 
+@pytest.mark.invariant("INV-7")
 def test_opening_an_item_asks_its_source_too(side: Side) -> None:
     found = {e.uri for e in side.ask("ben").evidence if e.label == "Secret"}
     assert found

@@ -131,6 +131,7 @@ def left_of(side: Sealing, word: str) -> tuple[dict[str, int], list[str]]:
     return tables_with(side.database, word), points_with(side.index, word)
 
 
+@pytest.mark.invariant("INV-6")
 def test_what_is_sealed_from_the_start_is_never_stored(side: Sealing) -> None:
     assert left_of(side, SEALED) == ({}, [])
     side.index.writer.flush()
@@ -141,6 +142,7 @@ def test_what_is_sealed_from_the_start_is_never_stored(side: Sealing) -> None:
     assert kept["n"] >= 9
 
 
+@pytest.mark.invariant("INV-6")
 @pytest.mark.parametrize("kind", TOLD)
 def test_a_raised_label_removes_what_was_as_soon_as_the_source_tells_of_it(side: Sealing, kind: str) -> None:
     word, what = TOLD[kind]
@@ -154,6 +156,7 @@ def test_a_raised_label_removes_what_was_as_soon_as_the_source_tells_of_it(side:
     assert left_of(side, word) == ({}, [])
 
 
+@pytest.mark.invariant("INV-6")
 @pytest.mark.parametrize("kind", RAISED)
 def test_a_raised_label_removes_what_was_with_the_next_sync(side: Sealing, kind: str) -> None:
     word, what = RAISED[kind]

@@ -52,6 +52,7 @@ def exchanges(side: Side) -> int:
     return sum(n for path, n in seen.items() if "oauth2" in path)
 
 
+@pytest.mark.invariant("INV-1", "INV-7")
 def test_a_token_is_exchanged_once_for_each_person_and_purpose_and_never_serves_another(side: Side) -> None:
     service, exchange = side.service(), exchange_of(side)
     ben, ann = side.asker(service, "ben"), side.asker(service, "ann")
@@ -80,6 +81,7 @@ def test_a_token_is_not_used_to_its_very_end_nor_past_that_of_the_one_it_was_exc
     assert exchanges(side) == before + 1
 
 
+@pytest.mark.invariant("INV-1", "INV-7")
 def test_nobody_is_spoken_for_without_their_token(side: Side) -> None:
     exchange = exchange_of(side)
     ben = side.asker(side.service(), "ben")
@@ -102,6 +104,7 @@ def test_tokens_go_by_https_or_stay_on_this_machine() -> None:
         TokenExchange(authority="http://login.example", tenant="t", client_id="c", client_secret=SecretStr("a-secret"))
 
 
+@pytest.mark.invariant("INV-2")
 def test_a_persons_token_shows_itself_nowhere(side: Side, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     service = side.service()
@@ -143,6 +146,7 @@ def test_of_many_the_nearest_to_the_question_are_asked_about(side: Side) -> None
     assert [e.source.value for e in bundle.evidence if e.label == "Secret"] == ["wikis"]
 
 
+@pytest.mark.invariant("INV-5", "INV-7")
 def test_a_label_that_nobody_configured_asks_for_the_sources_word(side: Side) -> None:
     settings = side.live.engine.settings
     with pytest.raises(ConfigError, match="none of the labels"):

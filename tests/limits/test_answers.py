@@ -58,6 +58,7 @@ def everything_readable(live: LiveEngine, person: str) -> list[str]:
     return [uri for uri in everything(live)[:40] if live.expand(person, uri).status_code == 200]
 
 
+@pytest.mark.invariant("INV-4")
 def test_too_many_is_one_answer_whatever_was_asked(limited: tuple[LiveEngine, httpx.Client]) -> None:
     live, client = limited
     ask = {"Authorization": f"Bearer {live.token('oliver')}"}
