@@ -32,6 +32,7 @@ def _refused(dsn: str, statement: str) -> bool:
     return False
 
 
+@pytest.mark.invariant("INV-2")
 def test_the_query_role_can_write_to_no_table_but_append_to_the_audit_log(fresh_database: FreshDatabase) -> None:
     dsn = fresh_database.query_dsn
     tables = _tables(fresh_database)
@@ -52,6 +53,7 @@ def test_the_query_role_can_write_to_no_table_but_append_to_the_audit_log(fresh_
             assert _refused(dsn, f"INSERT INTO {table} DEFAULT VALUES"), table
 
 
+@pytest.mark.invariant("INV-2")
 @pytest.mark.parametrize(
     "statement",
     [

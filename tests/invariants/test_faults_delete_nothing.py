@@ -74,6 +74,7 @@ def calm(side: FaultySide) -> list[str]:
     return side.settle()
 
 
+@pytest.mark.invariant("INV-5", "INV-12")
 @pytest.mark.parametrize("seed", range(max(1, ROUNDS // IN_A_ROW)))
 def test_faults_in_a_sync_delete_nothing_and_show_nobody_more(
     seed: int, sandbox: SandboxServer, paths: list[str], postgres: PostgresServer

@@ -76,6 +76,7 @@ def shortened(sandbox: SandboxServer, postgres: PostgresServer, steps: Sequence[
     return found
 
 
+@pytest.mark.invariant("INV-12")
 @pytest.mark.parametrize("seed", range(ROWS))
 def test_incremental_reads_end_where_a_whole_read_does(
     seed: int, sandbox: SandboxServer, postgres: PostgresServer

@@ -18,6 +18,7 @@ CHECKS: dict[str, Callable[[Border], None]] = {
 }
 
 
+@pytest.mark.invariant("INV-1", "INV-3", "INV-4", "INV-5", "INV-6", "INV-7", "INV-8", "INV-10")
 @pytest.mark.parametrize("name", sorted(CHECKS))
 def test_it_holds(name: str, at_the_border: Border) -> None:
     CHECKS[name](at_the_border)

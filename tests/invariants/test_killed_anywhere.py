@@ -62,6 +62,7 @@ def drawn(steps: Counter[str], seed: int, rounds: int) -> list[str]:
     return names[seed::rounds]
 
 
+@pytest.mark.invariant("INV-12")
 @pytest.mark.parametrize("seed", range(FIRST))
 def test_a_first_run_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
     seed: int, sandbox: SandboxServer, undisturbed: tuple[Dump, Counter[str]], postgres: PostgresServer
@@ -86,6 +87,7 @@ def test_a_first_run_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
             assert not problems, (deaths, problems)
 
 
+@pytest.mark.invariant("INV-12")
 @pytest.mark.parametrize("seed", range(LATER))
 def test_later_runs_that_are_killed_again_and_again_end_as_a_whole_read(
     seed: int, sandbox: SandboxServer, undisturbed: tuple[Dump, Counter[str]], postgres: PostgresServer

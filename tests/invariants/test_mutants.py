@@ -438,6 +438,7 @@ MUTANTS = (
 )
 
 
+@pytest.mark.invariant("INV-1", "INV-3", "INV-5")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
 def test_a_broken_guard_is_noticed(mutant: Mutant, at_the_border: Border, monkeypatch: Patch) -> None:
     with fresh_caches(at_the_border):
@@ -453,6 +454,7 @@ def conditions() -> Iterator[tuple[str, int]]:
         yield from ((name, n) for n in range(len(_places(statement))))
 
 
+@pytest.mark.invariant("INV-3", "INV-8")
 @pytest.mark.parametrize(("name", "place"), list(conditions()))
 def test_a_statement_without_its_condition_is_noticed(
     name: str, place: int, at_the_border: Border, monkeypatch: Patch

@@ -54,6 +54,7 @@ def bodies(live: LiveEngine, world: str, asker: str) -> list[dict[str, Any]]:
     return [{**body, "explain": True} for body in (*asked, *({"question": p} for p in PROBES))]
 
 
+@pytest.mark.invariant("INV-4", "INV-8")
 @pytest.mark.parametrize(("world", "asker"), [(w, a) for w, askers in ASKERS.items() for a in askers])
 def test_a_bundle_does_not_depend_on_what_its_asker_may_not_read(
     world: str, asker: str, engines: dict[str, LiveEngine], postgres: PostgresServer, embedder: Embedder

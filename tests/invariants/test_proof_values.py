@@ -37,6 +37,7 @@ def calls() -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.invariant("INV-3")
 def test_each_proof_is_issued_by_its_one_module() -> None:
     seen = calls()
     assert {name for name, _ in seen} == set(ISSUERS)
@@ -44,6 +45,7 @@ def test_each_proof_is_issued_by_its_one_module() -> None:
         assert path == ISSUERS[name], f"{path} issues {name}"
 
 
+@pytest.mark.invariant("INV-3")
 def test_proofs_cannot_be_made_by_their_constructors() -> None:
     person = principals.user("t", "p")
     with pytest.raises(InvariantError):
@@ -64,6 +66,7 @@ def test_proofs_cannot_be_made_by_their_constructors() -> None:
         access.Trim(principals=proven, matching=(), blocked=(), readable=frozenset(), epoch=0, seal=object())
 
 
+@pytest.mark.invariant("INV-3")
 def test_a_principal_set_always_holds_its_asker() -> None:
     person = principals.user("t", "p")
     asker = principals.issue_asker(principal=person, tenant="t", agent=None, scopes=frozenset())
@@ -71,6 +74,7 @@ def test_a_principal_set_always_holds_its_asker() -> None:
         principals.issue_principal_set(asker, frozenset())
 
 
+@pytest.mark.invariant("INV-3")
 def test_no_code_names_a_bypass() -> None:
     words = ("bypass", "skip_acl", "allow_all", "is_admin", "superuser=True", "ignore_permissions")
     for package in ("core", "graph", "ingestion", "query"):

@@ -204,6 +204,7 @@ def test_every_organization_s_content_is_in_the_record_and_the_index(bench: Benc
     assert set(bench.index.writer.uris()) == set(bench.node_of)
 
 
+@pytest.mark.invariant("INV-3", "INV-6")
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_search_returns_exactly_what_its_asker_may_read(bench: Bench, number: int) -> None:
     seed = f"{SEED}/{number}"

@@ -151,6 +151,7 @@ def _delete_all(state: SandboxState) -> None:
         add.reset_branch(state, "kept", 1, forget=True)
 
 
+@pytest.mark.invariant("INV-6")
 @pytest.mark.parametrize("kind", WORDS)
 def test_no_word_of_what_was_deleted_is_left_in_any_table_or_point(kind: str, side: IngestSide) -> None:
     assert tables_with(side.database, WORDS[kind]) == {}

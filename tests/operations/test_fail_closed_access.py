@@ -87,6 +87,7 @@ def findings(live: LiveEngine) -> dict[str, Finding]:
     return {f.what: f for f in access_findings(live.engine.database, names, live.engine.settings.revocation_limit)}
 
 
+@pytest.mark.invariant("INV-5")
 def test_while_memberships_of_a_source_are_not_known_to_the_end_nobody_is_answered(live: LiveEngine) -> None:
     """C016: 503, and never a smaller answer."""
     assert live.post("ann", {"question": "begin here"}).status_code == 200
@@ -101,6 +102,7 @@ def test_while_memberships_of_a_source_are_not_known_to_the_end_nobody_is_answer
     assert live.post("ann", {"question": "begin here"}).status_code == 200
 
 
+@pytest.mark.invariant("INV-5")
 def test_an_unreadable_acl_shuts_its_scopes_even_where_it_just_became_wider(live: LiveEngine) -> None:
     assert live.engine.sandbox is not None
     before = sees(live)
@@ -121,6 +123,7 @@ def test_an_unreadable_acl_shuts_its_scopes_even_where_it_just_became_wider(live
     assert ("ann", next(uri for p, uri in before if p == "ben" and "/files/" in uri)) in sees(live)
 
 
+@pytest.mark.invariant("INV-5")
 def test_a_group_that_can_t_be_read_keeps_its_members_and_shuts_what_denies_it(live: LiveEngine) -> None:
     """C019: a page that is refused deletes no membership; the run is partial and says whose."""
     assert live.engine.sandbox is not None
@@ -174,6 +177,7 @@ def test_levels_that_were_never_listed_let_nobody_in(postgres: PostgresServer, e
         assert sees(live) == set()
 
 
+@pytest.mark.invariant("INV-5")
 def test_permissions_beyond_the_promise_shut_every_scope_and_doctor_says_how_many(live: LiveEngine) -> None:
     names = [c.name for c in live.engine.connectors]
     told = {f.what: f for f in access_findings(live.engine.database, names, timedelta(microseconds=1))}

@@ -62,6 +62,7 @@ def test_a_panel_leads_to_its_view_the_change_and_the_work_behind_it(harbor: Com
     assert bundle.interpreted_as.focus[0].detail == "panel 7 “Net fuel”"
 
 
+@pytest.mark.invariant("INV-8")
 def test_a_meaning_known_only_from_what_one_may_not_read_does_not_exist(harbor: Company) -> None:
     assert [g.meaning for g in harbor.ask("new", "What is KLS?").glossary] == ["Kai Last System"]
     assert len(harbor.ask("boss", "What is KLS?").glossary) == 2
@@ -83,6 +84,7 @@ def test_a_slip_is_mended_and_told(harbor: Company) -> None:
     assert "containers (continers read as containers)" in bundle.interpreted_as.expansions
 
 
+@pytest.mark.invariant("INV-9")
 def test_a_later_decision_marks_the_page_and_flags_the_pair(harbor: Company) -> None:
     bundle = harbor.ask("new", QUESTIONS[4])
     page = next(e for e in bundle.evidence if e.uri == DELIVERY)
@@ -102,6 +104,7 @@ def test_a_declared_successor_is_brought_in_and_is_no_conflict(harbor: Company) 
     assert bundle.conflicts == ()
 
 
+@pytest.mark.invariant("INV-9")
 def test_different_values_for_one_thing_are_a_conflict_and_nothing_is_chosen(harbor: Company) -> None:
     bundle = harbor.ask("new", "What is the gangway sensor timeout?")
     assert [{c.a_uri, c.b_uri} for c in bundle.conflicts] == [
@@ -173,6 +176,7 @@ def test_a_channel_is_a_focus_too(harbor: Company) -> None:
         assert bundle.evidence[0].uri == DECISION
 
 
+@pytest.mark.invariant("INV-4")
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_what_one_may_not_read_changes_not_a_byte(
     harbor: Company, harbor_without_secrets: Company, question: str
@@ -189,6 +193,7 @@ def test_an_asker_who_may_read_nothing_gets_gaps_and_no_more(harbor: Company) ->
     assert [g.source for g in bundle.gaps] == list(Source)
 
 
+@pytest.mark.invariant("INV-11")
 def test_the_same_question_gives_the_same_bundle(harbor: Company) -> None:
     one, two = (harbor.ask("new", QUESTIONS[0], explain=True) for _ in range(2))
     assert one.digest == two.digest

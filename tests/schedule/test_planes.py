@@ -71,6 +71,7 @@ def settings(given: dict[str, str]) -> Settings:
     return load_settings(environ={f"CONTEXT_ENGINE_{k.upper()}": v for k, v in given.items()})
 
 
+@pytest.mark.invariant("INV-2")
 @pytest.mark.parametrize("plane", PLANES.values(), ids=PLANES)
 def test_each_starts_with_its_own_and_with_nothing_that_it_lacks(plane: Plane) -> None:
     check(settings(ENOUGH[plane.name]), plane)
