@@ -91,7 +91,9 @@ class Explainer:
         directory: DirectoryStore,
         clock: Clock,
         keys: Mapping[str, Principal] | None = None,
+        free_labels: tuple[str, ...] | None = None,
     ) -> None:
+        self._free_labels = free_labels
         self._db, self._scopes, self._directory, self._clock = db, scopes, directory, clock
         self._paths = MembershipPaths(db)
         self._keys = keys
@@ -134,8 +136,14 @@ class Explainer:
             standing=standing,
             gates=gates,
             obstacles=tuple(obstacles),
-            notes=_notes(standing),
+            notes=(*_notes(standing), *self._late(item)),
         )
+
+    def _late(self, item: KnownItem | Unknown) -> Iterable[str]:
+        """What late binding will still ask; `free_labels` are those that need no word of a source, None: all."""
+        if self._free_labels is None or isinstance(item, Unknown) or item.label in (None, *self._free_labels):
+            return
+        yield f"it is labelled {item.label}: each question shows it only where its source confirms it at that moment"
 
     def _gates(self, who: Principal, account: Account | None, standing: Standing) -> tuple[GateTold, ...]:
         acl = standing.scope.acl

@@ -60,13 +60,16 @@ def build_verifier(settings: Settings, given: LateBindingSettings, scopes: Scope
     from context_engine.exchange import TokenExchange
     from context_engine.reverify import OnBehalfOf, Service
 
-    assert given.tenant is not None
-    assert given.client_id is not None
-    assert given.client_secret is not None
+    ado, graph = given.azure_devops_url, given.graph_url
+    if given.tenant is None or given.client_id is None or given.client_secret is None or not (ado or graph):
+        raise ConfigError(
+            "asking the sources on behalf of people needs more",
+            where="late_binding",
+            mend="Set tenant, client_id, client_secret, and azure_devops_url, graph_url or both",
+        )
     exchange = TokenExchange(
         authority=given.authority, tenant=given.tenant, client_id=given.client_id, client_secret=given.client_secret
     )
-    ado, graph = given.azure_devops_url, given.graph_url
     return OnBehalfOf(
         exchange,
         azure_devops=Service(url=ado, scope=given.azure_devops_scope) if ado is not None else None,

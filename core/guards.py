@@ -36,15 +36,9 @@ class LateBindingSettings(BaseModel):
     graph_scope: str = "https://graph.microsoft.com/.default"
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def _fits(self) -> Self:
         if self.pace > self.deadline:
             raise ValueError("pace is at most the deadline")
-        if self.label is not None and self.method == "on_behalf_of":
-            missing = [n for n in ("tenant", "client_id", "client_secret") if getattr(self, n) is None]
-            if missing:
-                raise ValueError(f"asking on behalf of people needs {', '.join(missing)}")
-            if self.azure_devops_url is None and self.graph_url is None:
-                raise ValueError("asking on behalf of people needs azure_devops_url, graph_url, or both")
         return self
 
 

@@ -32,7 +32,9 @@ def explain_access(target: Target, item: str, person: str, *, as_json: bool) -> 
     """Print why; 0 where the person may read the item, 1 where not."""
     terms, keys = terms_of(target), world_keys(target)
     with record_of(target) as database:
-        explain = explainer(database, keys=keys, required=terms.connectors, limit=terms.limit)
+        explain = explainer(
+            database, keys=keys, required=terms.connectors, limit=terms.limit, free_labels=terms.free_labels
+        )
         explanation = explain.explain(item, person)
     if as_json:
         print(json.dumps(explanation_json(explanation)))
@@ -47,14 +49,17 @@ def explainer(
     limit: timedelta,
     required: tuple[str, ...] = (),
     keys: Mapping[str, Principal] | None = None,
+    free_labels: tuple[str, ...] | None = None,
 ) -> Explainer:
-    """An explainer over a record. `limit` and `required` must be those that questions are answered with."""
+    """An explainer over a record. `limit`, `required` and `free_labels` (labels that need no word of their source) must
+    be those that questions are answered with."""
     return Explainer(
         database,
         scopes=ScopeStore(database, revocation_limit=limit),
         directory=DirectoryStore(database, required=required),
         clock=SystemClock(),
         keys=keys,
+        free_labels=free_labels,
     )
 
 

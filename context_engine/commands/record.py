@@ -10,6 +10,7 @@ from pathlib import Path
 
 from context_engine.commands.target import Target
 from context_engine.embedded import QUERY_ROLE, owned
+from context_engine.guards import labels_that_need_no_word
 from context_engine.postgres import EmbeddedPostgres, running_ingest_dsn
 from context_engine.wiring import connector_names
 from core.errors import ConfigError
@@ -21,17 +22,19 @@ from graph.migrate import migrate
 
 @dataclass(frozen=True, slots=True)
 class AccessTerms:
-    """On which terms questions are answered: the connectors that must have told who belongs where, and how old
-    permissions may be."""
+    """On which terms questions are answered: the connectors that must have told who belongs where, how old permissions
+    may be, and the labels that need no word of their source (None: late binding is off)."""
 
     connectors: tuple[str, ...]
     limit: timedelta
+    free_labels: tuple[str, ...] | None = None
 
 
 def terms_of(target: Target) -> AccessTerms:
     """The terms of a target. Raises ConfigError for a bad setting or world."""
     if target.settings is not None:
-        return AccessTerms(connector_names(target.settings), target.settings.revocation_limit)
+        settings = target.settings
+        return AccessTerms(connector_names(settings), settings.revocation_limit, labels_that_need_no_word(settings))
     assert target.world is not None
     world = load_world(target.world)
     names = ("teams", "azure_devops") if world.azure_devops is not None else ("teams",)

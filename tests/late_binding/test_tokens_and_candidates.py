@@ -7,10 +7,12 @@ import logging
 import pickle
 import time
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 from pydantic import SecretStr
 
+from context_engine.commands.explain import explainer
 from context_engine.exchange import TokenExchange
 from core.errors import ConfigError, InvariantError, NotFoundError, SourceAuthError
 from core.principals import UserAssertion, VerifiedAsker, issue_asker
@@ -158,6 +160,22 @@ def test_a_label_that_nobody_configured_asks_for_the_sources_word(side: Side) ->
     assert {e.label for e in bundle.evidence if e.source.value != "teams"} == {None}
     with pytest.raises(NotFoundError):
         side.open("ben", "ctx://ado/small/work-items/2", service=service)
+
+
+@pytest.mark.parametrize("lacks", ["tenant", "client_id", "client_secret", "both addresses"])
+def test_it_does_not_start_without_what_it_takes_to_ask(side: Side, lacks: str) -> None:
+    names = ("azure_devops_url", "graph_url") if lacks == "both addresses" else (lacks,)
+    with pytest.raises(ConfigError, match="late_binding"):
+        side.service(on_behalf_of(side.sandbox, **dict.fromkeys(names)))
+
+
+def test_explanations_say_that_the_source_has_the_last_word(side: Side) -> None:
+    database = side.live.engine.database
+    told = [
+        explainer(database, limit=timedelta(days=1), free_labels=free).explain(uri, "ben@small.example").notes
+        for uri, free in ((ITEM, ("Public",)), (ITEM, None), (ITEM.replace("/3", "/1"), ("Public",)))
+    ]
+    assert ["source confirms it" in " ".join(notes) for notes in told] == [True, False, False]
 
 
 def test_where_no_label_asks_for_it_no_source_is_asked(side: Side) -> None:
