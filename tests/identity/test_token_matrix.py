@@ -65,6 +65,13 @@ def test_person_and_agent_are_both_known(sandbox: SandboxServer, verifier: Token
     assert (asker.principal, asker.agent) == (user(small.TENANT, sandbox.state.oid("ann")), "AGENT-7")
 
 
+@pytest.mark.parametrize(
+    "text", ["Bearer ", "Bearer  \t", "Bearer " + "a" * 2**20, "Bearer " + "." * 2**20, "Bearer a.b.\x00"]
+)
+def test_no_header_is_too_odd_to_be_refused(verifier: TokenVerifier, text: str) -> None:
+    assert answer(verifier, text) in [(401, "missing_token"), (401, "malformed_token")]
+
+
 def test_no_refusal_says_what_the_token_said(sandbox: SandboxServer, verifier: TokenVerifier) -> None:
     for case in CASES:
         authorization = case.authorization(sandbox, "ann")
