@@ -15,10 +15,11 @@ from context_engine.commands.target import Target
 from context_engine.embedded import owned
 from context_engine.evaluate import Report, Result, evaluate
 from context_engine.questions import load_questions
+from context_engine.wiring import build_embedder
 from context_engine.worlds import forget
 from core.embedding.cache import CachingEmbedder
-from core.embedding.sentence_transformers import SentenceTransformersEmbedder
 from core.errors import ConfigError
+from core.settings import load_settings
 
 VECTORS = "vectors.sqlite"
 
@@ -33,7 +34,7 @@ def run_eval(target: Target, questions: Path | None, *, as_json: bool) -> int:
     target = Target(_fresh(target.data / "eval"), target.world, None, target.real_clock)
     with ExitStack() as stack:
         screen = stack.enter_context(Screen(quiet=as_json))
-        cache = CachingEmbedder(SentenceTransformersEmbedder(None), target.data / VECTORS)
+        cache = CachingEmbedder(build_embedder(load_settings()), target.data / VECTORS)
         engine = stack.enter_context(target.open(on_progress=screen.progress, on_step=screen.step, embedder=cache))
         screen.reports(engine.sync())
         screen.__exit__(None, None, None)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from context_engine.commands.record import record_of
 from context_engine.commands.target import Target
 from graph.runs import RunStore
+from tests.support.embedding_server import embedding_server, settings_of
 from tests.support.engines import WORLDS
 
 WORLD = WORLDS / "havenlicht"
@@ -34,14 +37,21 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def environment(**more: str) -> dict[str, str]:
     """This process's environment with the project importable from anywhere."""
-    import os
-
     root = str(Path(__file__).resolve().parents[2])
     return {**os.environ, "PYTHONPATH": root, **more}
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def embedding() -> Iterator[None]:
+    """Commands embed at a server; `demo` has a test with the model that ships."""
+    with embedding_server() as url, pytest.MonkeyPatch.context() as patch:
+        for name, value in settings_of(url).items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, embedding: None) -> Path:
     """A data folder with havenlicht synced into it by the command."""
     folder = tmp_path_factory.mktemp("command-line") / "data"
     done = run("sync", "--world", str(WORLD), "--data", str(folder), "--json", cwd=folder.parent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -31,6 +31,15 @@ class _Answers(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing is logged."""
+
+
+def settings_of(url: str) -> Mapping[str, str]:
+    """The variables that have a process embed at `url`: one that loads a model of its own takes long to begin."""
+    return {
+        "CONTEXT_ENGINE_EMBEDDER": "openai",
+        "CONTEXT_ENGINE_EMBEDDER_URL": url,
+        "CONTEXT_ENGINE_EMBEDDER_MODEL": MODEL,
+    }
 
 
 @contextmanager
