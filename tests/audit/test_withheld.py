@@ -11,9 +11,8 @@ import pytest
 
 from context_engine.audit_wiring import build_audit_plane
 from context_engine.auditing import AuditPlane, AuditSchedule
-from core.errors import InvariantError, StoreUnavailableError
+from core.errors import StoreUnavailableError
 from core.index.privileged import PrivilegedHit, PrivilegedQuery
-from core.text.tokens import sparse_query
 from graph.audit_reading import AuditReader, Examination, Selection
 from graph.db import Database
 from tests.audit.support import refused, verdict_on
@@ -224,11 +223,3 @@ def test_the_schedule_takes_a_turn_when_it_begins_and_ends_when_it_is_told(live:
 
 def test_the_log_is_whole_after_all_that(live: LiveEngine, auditor: Database) -> None:
     assert verdict_on(auditor).holds
-
-
-def test_reading_past_access_takes_a_reason(live: LiveEngine) -> None:
-    index = live.engine.index.privileged  # type: ignore[union-attr]
-    assert index is not None
-    query = PrivilegedQuery(dense=QuickEmbedder().embed_query("x"), sparse=sparse_query("x"), limit=5)
-    with pytest.raises(InvariantError):
-        index.nearest(query, reason=" ")

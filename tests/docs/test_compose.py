@@ -63,9 +63,8 @@ def test_it_is_a_compose_file() -> None:
 
 def test_it_starts_what_server_mode_is_made_of() -> None:
     assert set(SERVICES) == {*PLANES, "metrics", "migrate", "postgres", "qdrant", "redis", "query-cache", "keycloak"}
-    commands = {
-        tuple(s["command"][:2]) for s in OURS.values() if s["command"][0] in ("api", "worker", "beat", "webhooks")
-    }
+    ours = ("api", "worker", "beat", "webhooks", "audit")
+    commands = {tuple(s["command"][:2]) for s in OURS.values() if s["command"][0] in ours}
     assert commands == {tuple(c[:2]) for c in server_stack.PROCESSES.values()}, "the tests start the same by hand"
     for service in OURS.values():
         asked = CliRunner().invoke(app, [*service["command"], "--help"])

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import psycopg
 import pytest
 
 from core.access import WITHHELD
@@ -89,6 +90,17 @@ def test_a_question_is_answered_over_http_with_what_its_asker_may_read(stack: Se
     assert private
     assert not private & stack.found("ben", BOARD)
     assert stack.client.post("/v1/context", json={"question": BOARD}).status_code == 401
+
+
+def test_what_was_withheld_is_found_by_a_process_of_its_own_and_seen_by_auditors(stack: ServerStack) -> None:
+    private = in_channels(stack.found("ann", BOARD)) - stack.found("cat", BOARD)
+    with psycopg.connect(stack.postgres.audit_dsn, autocommit=True) as auditor:
+
+        def told() -> bool:
+            return private <= {uri for (uri,) in auditor.execute("SELECT uri FROM audit_withheld").fetchall()}
+
+        until(told, "what cat was not shown is found", stack)
+    assert stack.run("audit", "audit", "verify").returncode == 0
 
 
 def test_no_process_tries_what_its_keys_forbid(stack: ServerStack) -> None:

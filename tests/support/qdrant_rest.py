@@ -23,8 +23,8 @@ _ROUTE: Final = re.compile(r"/collections/(?P<collection>[^/]+)(?P<rest>/.*)?$")
 class QdrantRest:
     """A server on loopback. `stop` takes it off the network and `start` brings it back where it was, data and all."""
 
-    def __init__(self, *, key: str, read_key: str) -> None:
-        self._key, self._read_key = key, read_key
+    def __init__(self, *, key: str, read_key: str, audit_key: str | None = None) -> None:
+        self._key, self._read_keys = key, {read_key, audit_key or read_key}
         self._client = QdrantClient(":memory:")
         self._lock = threading.Lock()
         self._server: ThreadingHTTPServer | None = None
@@ -98,9 +98,9 @@ class QdrantRest:
         if path in ("/readyz", "/healthz", "/livez"):
             return HTTPStatus.OK, "ok"
         reads = method == "GET" or _READS.search(path) is not None
-        if key not in (self._key, self._read_key):
+        if key not in {self._key, *self._read_keys}:
             return HTTPStatus.UNAUTHORIZED, "Invalid API key or JWT"
-        if key == self._read_key and not reads:
+        if key in self._read_keys and not reads:
             self.refused.append(f"{method} {path}")
             return HTTPStatus.FORBIDDEN, _failed("Global manage access is required")
         route = _ROUTE.match(path)

@@ -35,7 +35,7 @@ from tests.support.qdrant_rest import QdrantRest
 from tests.support.redis_server import RedisServer
 
 ROOT = Path(__file__).resolve().parents[2]
-KEY, READ_KEY = "qdrant-writes", "qdrant-reads"
+KEY, READ_KEY, AUDIT_KEY = "qdrant-writes", "qdrant-reads", "qdrant-audits"
 HOOKS_PASSWORD, CLIENT_STATE_KEY = "hooks-password", "client-state-key"
 PROCESSES: Mapping[str, tuple[str, ...]] = {
     "api": ("api",),
@@ -43,6 +43,7 @@ PROCESSES: Mapping[str, tuple[str, ...]] = {
     "worker-access": ("worker", "access", "--concurrency", "1"),
     "worker-content": ("worker", "content", "--concurrency", "1"),
     "beat": ("beat",),
+    "audit": ("audit", "work"),
 }
 _PR_SET_PDEATHSIG = 1
 
@@ -67,7 +68,7 @@ class ServerStack:
         self.redis = RedisServer(self._folder / "redis", password="redis-password")
         self.redis.start()
         self._stack.callback(self.redis.kill)
-        self.qdrant = QdrantRest(key=KEY, read_key=READ_KEY)
+        self.qdrant = QdrantRest(key=KEY, read_key=READ_KEY, audit_key=AUDIT_KEY)
         self.qdrant.start()
         self._stack.callback(self.qdrant.close)
         self.embeddings = self._stack.enter_context(embedding_server())
@@ -170,6 +171,13 @@ class ServerStack:
                 "WEBHOOKS__CLIENT_STATE_KEY": CLIENT_STATE_KEY,
                 "WEBHOOKS__ORGANIZATION": sandbox.state.organization or "",
                 "WEBHOOKS__TENANT": str(world.tenant_id),
+            },
+            "audit": {
+                **embedder,
+                "POSTGRES_AUDIT_URL": self.postgres.audit_dsn,
+                "QDRANT_URL": self.qdrant.url,
+                "QDRANT_AUDIT_KEY": AUDIT_KEY,
+                "AUDIT_INTERVAL": "1",
             },
             "beat": {"REDIS_URL": self.redis.url, "WEBHOOKS__PUBLIC_URL": self.hooks},
         }
