@@ -65,7 +65,8 @@ def examine(target: Target) -> Iterator[Finding]:
             return
         yield from _of_settings(s, worker=worker)
     try:
-        with target.open(answers=not worker) as engine:
+        # Nothing answers without an issuer; the stores can be looked at all the same.
+        with target.open(answers=not worker and (s is None or bool(s.issuers))) as engine:
             yield from _of_engine(engine, beside_workers=worker)
     except ContextEngineError as e:
         yield Finding("engine", Health.TROUBLE, e.message, e.mend or (f"look at {e.where}" if e.where else ""))
@@ -73,7 +74,7 @@ def examine(target: Target) -> Iterator[Finding]:
 
 def _of_settings(s: Settings, *, worker: bool) -> Iterator[Finding]:
     needed: dict[str, tuple[bool, str]] = {
-        "issuers": (bool(s.issuers), "without a trusted issuer every token is refused: set `issuers`"),
+        "issuers": (bool(s.issuers), "without a trusted issuer nothing answers questions: set `issuers`"),
         "azure_devops": (s.azure_devops is not None, "set `azure_devops` to crawl it"),
         "graph": (s.graph is not None, "without the directory nobody can ask: set `graph`"),
     }
