@@ -74,7 +74,11 @@ class IdentityError(ContextEngineError):
 
 
 class ForbiddenError(ContextEngineError):
-    """The asker is known, but may not use the engine in this way."""
+    """The asker is known, but may not use the engine in this way. `scope` is what the token would need besides."""
+
+    def __init__(self, message: str, *, mend: str | None = None, scope: str | None = None) -> None:
+        self.scope = scope
+        super().__init__(message, mend=mend)
 
 
 class NotFoundError(ContextEngineError):

@@ -66,7 +66,8 @@ class ProtectedResource:
     def base(self, headers: Mapping[str, str], scheme: str) -> str | None:
         """The API's address without a slash at its end, for a request with these headers; None where it is unknown."""
         if self.public_url is not None:
-            return self.public_url.rstrip("/")
+            parts = urlsplit(self.public_url)
+            return f"{parts.scheme}://{parts.netloc.lower()}{parts.path.rstrip('/')}"
         host = headers.get("host", "")
         return f"{scheme}://{host.lower()}" if self.knows_host(host) else None
 
@@ -92,20 +93,28 @@ class ProtectedResource:
         No error code where no credentials came (RFC 6750, section 3). None for refusals that no token mends.
         """
         params: list[tuple[str, str]] = []
+        scopes = self.scopes
         match error:
             case IdentityError():
                 if error.reason is not IdentityReason.MISSING:
                     params += [("error", "invalid_token"), ("error_description", error.reason.value)]
             case ForbiddenError():
                 params.append(("error", "insufficient_scope"))
+                if error.scope is not None:
+                    scopes = (*scopes, self._spelt(error.scope))
             case _:
                 return None
         if base is not None:
             parts = urlsplit(base)
             where = f"{parts.scheme}://{parts.netloc}{METADATA_PATH}{parts.path}{MCP_PATH}"
             params.append(("resource_metadata", where))
-        params.append(("scope", " ".join(self.scopes)))
+        params.append(("scope", " ".join(dict.fromkeys(scopes))))
         return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in params)
+
+    def _spelt(self, scope: str) -> str:
+        """A scope as the issuer spells it: Entra puts the application's ID URI and a slash before it."""
+        prefix, slash, _ = self.scopes[0].rpartition("/")
+        return f"{prefix}{slash}{scope}"
 
 
 def host_name(host: str) -> str:

@@ -133,7 +133,7 @@ class ContextService:
 
         def work(_: PrincipalSet) -> StatusView:
             if ADMIN_SCOPE not in asker.scopes:
-                raise ForbiddenError(f"the token lacks the scope {ADMIN_SCOPE}")
+                raise ForbiddenError(f"the token lacks the scope {ADMIN_SCOPE}", scope=ADMIN_SCOPE)
             return self.status_of()
 
         return self._answered(asker, Operation.STATUS, "", work, lambda _: _Told())

@@ -29,7 +29,7 @@ def mcp(target: Callable[[], Target], *, url: str | None) -> None:
 
     Raises ConfigError where there is no engine or no token to ask it with.
     """
-    endpoint = endpoint_of(url if url is not None else _found(target()))
+    endpoint = endpoint_of(url if url is not None else found(target()))
     token, renewal = token_source(os.environ)
     token()  # a file that is not there is told at once
     anyio.run(_serve, endpoint, token, renewal)
@@ -41,7 +41,7 @@ async def _serve(endpoint: str, token: Callable[[], str], renewal: str) -> None:
         await server.run(reading, writing, server.create_initialization_options())
 
 
-def _found(target: Target) -> str:
+def found(target: Target) -> str:
     """The engine that serves from the data folder, else the configured public address. Raises ConfigError."""
     running = target.running()
     if running is not None:

@@ -19,7 +19,6 @@ from core.render import render_definitions, render_item, render_markdown, render
 from query.api.bounded import BoundedBody
 from query.api.discovery import serve_metadata
 from query.api.problems import NothingUnexpected, answer, install, problem
-from query.mcp.endpoint import McpEndpoint
 from query.oauth import MCP_PATH, ProtectedResource
 from query.service import MOST_TOPIC, ContextService
 
@@ -55,6 +54,9 @@ def create_app(services: ApiServices) -> FastAPI:
     app.add_middleware(BoundedBody, elsewhere=_MCP_PATHS)
     app.add_middleware(NothingUnexpected)
     serve_metadata(app, services.resource)
+    # The protocol's SDK takes its time to import, and only who serves needs it.
+    from query.mcp.endpoint import McpEndpoint
+
     endpoint = McpEndpoint(service, services.resource, partial(answer, resource=services.resource))
     for path in sorted(_MCP_PATHS):
         app.router.routes.append(Route(path, endpoint))

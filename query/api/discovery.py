@@ -10,7 +10,11 @@ from starlette.routing import Route
 from query.oauth import ProtectedResource
 
 # The document holds nothing that anybody may not know, and web pages of clients have to read it.
-_HEADERS = {"Cache-Control": "no-store", "Access-Control-Allow-Origin": "*"}
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Headers": "MCP-Protocol-Version",
+}
 
 
 def serve_metadata(app: FastAPI, resource: ProtectedResource) -> None:
@@ -20,7 +24,9 @@ def serve_metadata(app: FastAPI, resource: ProtectedResource) -> None:
         base = resource.base(request.headers, request.url.scheme)
         if base is None or not resource.knows_host(request.headers.get("host", "")):
             return Response("This is not a name of the engine", 421, _HEADERS, "text/plain")
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers=_HEADERS)
         return JSONResponse(resource.metadata(base), headers=_HEADERS)
 
     for path in resource.metadata_paths():
-        app.router.routes.append(Route(path, metadata, methods=["GET", "HEAD"]))
+        app.router.routes.append(Route(path, metadata, methods=["GET", "HEAD", "OPTIONS"]))

@@ -6,6 +6,7 @@ resources. Its tracing is taken out, because spans would carry words of the clie
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
@@ -36,6 +37,9 @@ INSTRUCTIONS: Final = (
 )
 # Every answer is for one asker: nothing of it may be kept by anybody or shown to another.
 _NEVER_KEPT: Final = CacheHint(ttl_ms=0, scope="private")
+
+# It tells of every request at its lower levels, and at the lowest what was in it.
+logging.getLogger("mcp").setLevel(logging.WARNING)
 
 Context = ServerRequestContext[Any, Any]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mcp.types import Tool, ToolAnnotations
 from pydantic import BaseModel
@@ -114,7 +114,7 @@ TOOLS: Final = (
         ),
         arguments=GetContext,
         view=Bundle,
-        ask=cast(Any, _get_context),
+        ask=_get_context,
         markdown=render_markdown,
     ),
     ContextTool(
@@ -128,7 +128,7 @@ TOOLS: Final = (
         ),
         arguments=ExpandContext,
         view=ItemView,
-        ask=cast(Any, _expand),
+        ask=_expand,
         markdown=render_item,
     ),
     ContextTool(
@@ -142,7 +142,7 @@ TOOLS: Final = (
         ),
         arguments=WhoKnows,
         view=PeopleView,
-        ask=cast(Any, _who_knows),
+        ask=_who_knows,
         markdown=render_people,
     ),
     ContextTool(
@@ -156,7 +156,7 @@ TOOLS: Final = (
         ),
         arguments=Define,
         view=DefinitionsView,
-        ask=cast(Any, _define),
+        ask=_define,
         markdown=render_definitions,
     ),
 )

@@ -40,6 +40,20 @@ def header(value: str) -> str:
     return encode_header_value(value)
 
 
+def member(live: LiveEngine) -> str:
+    """The first enabled member of the world."""
+    sandbox = live.engine.sandbox
+    assert sandbox is not None
+    people = sandbox.state.world.people
+    return next(k for k, p in people.items() if p.kind == "member" and sandbox.state.enabled(k))
+
+
+def expired(live: LiveEngine) -> str:
+    """A member's token that was good until some minutes ago."""
+    assert live.engine.sandbox is not None
+    return live.engine.sandbox.token(member(live), expires_in=-360)
+
+
 @dataclass(frozen=True)
 class Caller:
     """A person who asks through an agent of one era."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.engines import LiveEngine
 
-QUESTIONS = ("what changed at the partner gateway?", "how is the partner value calculated?", "what is CSR?")
+QUESTION = "what changed at the partner gateway?"
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def two(live: LiveEngine) -> TwoPeople:
     """Two people whose permissions differ."""
     sandbox = live.engine.sandbox
     assert sandbox is not None
-    people = [k for k, p in sandbox.state.world.people.items() if p.kind == "member" and sandbox.state.enabled(k)]
+    people = [k for k, p in sandbox.state.world.people.items() if p.kind == "member" and sandbox.state.enabled(k)][:4]
     given = {person: _given(live, person) for person in people}
     for one in people:
         for other in people:
@@ -45,4 +45,4 @@ def two(live: LiveEngine) -> TwoPeople:
 
 
 def _given(live: LiveEngine, person: str) -> set[str]:
-    return {e["uri"] for question in QUESTIONS for e in live.ask(person, question)["evidence"]}
+    return {e["uri"] for e in live.ask(person, QUESTION)["evidence"]}

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from core.errors import ForbiddenError, NotFoundError
 from query.oauth import ProtectedResource
 from tests.mcp.calls import Caller, call
 from tests.mcp.conftest import TwoPeople
@@ -68,6 +69,15 @@ def test_pages_of_this_machine_may_ask_and_read_the_answer(two: TwoPeople) -> No
     assert "WWW-Authenticate" in answer.headers["access-control-expose-headers"]
 
 
+def test_pages_may_look_for_the_metadata(live: LiveEngine) -> None:
+    path = "/.well-known/oauth-protected-resource/mcp"
+    asked = {"Origin": "https://any.example", "Access-Control-Request-Headers": "mcp-protocol-version"}
+    before = live.client.options(path, headers=asked)
+    assert (before.status_code, before.headers["access-control-allow-origin"]) == (204, "*")
+    assert before.headers["access-control-allow-headers"] == "MCP-Protocol-Version"
+    assert live.client.get(path, headers={"Origin": "https://any.example"}).status_code == 200
+
+
 def test_a_body_that_is_too_large_is_refused_however_it_is_sent(two: TwoPeople) -> None:
     headers = {
         "Authorization": f"Bearer {two.live.token(two.one)}",
@@ -106,9 +116,20 @@ def test_known_origins_are_those_of_this_machine_and_those_that_were_declared() 
 
 def test_metadata_stand_below_the_root_at_the_path_of_what_they_describe() -> None:
     base = PUBLIC.base({"host": "engine.internal"}, "http")
-    assert base == "https://Context.example.com/engine"
-    assert PUBLIC.metadata(base)["resource"] == "https://Context.example.com/engine/mcp"
+    assert base == "https://context.example.com/engine"
+    assert PUBLIC.metadata(base)["resource"] == "https://context.example.com/engine/mcp"
     assert "/.well-known/oauth-protected-resource/engine/mcp" in PUBLIC.metadata_paths()
     assert "/.well-known/oauth-protected-resource" in PUBLIC.metadata_paths()
     assert LOCAL.base({"host": "evil.example"}, "http") is None
     assert LOCAL.base({"host": "LocalHost:1"}, "http") == "http://localhost:1"
+
+
+def test_a_challenge_names_every_scope_that_is_wanted_as_the_issuer_spells_it() -> None:
+    lacking = ForbiddenError("the token lacks the scope context.admin", scope="context.admin")
+    told = PUBLIC.challenge(lacking, "https://context.example.com/engine")
+    assert told == (
+        'Bearer error="insufficient_scope", resource_metadata="https://context.example.com/.well-known/'
+        'oauth-protected-resource/engine/mcp", scope="api://engine/context.read api://engine/context.admin"'
+    )
+    assert LOCAL.challenge(lacking, None) == 'Bearer error="insufficient_scope", scope="context.read context.admin"'
+    assert LOCAL.challenge(NotFoundError("no such item"), None) is None
