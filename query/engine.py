@@ -6,6 +6,7 @@ meanings → pack. Every store call takes the Trim, so what the asker may not re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -89,7 +90,7 @@ class ContextEngine:
         reading = read_question(request.question, now=present, as_of=_aware(request.as_of), has_focus=bool(given))
         verified = self._confirmed(
             principals,
-            Wanted(
+            lambda: Wanted(
                 uris=[x for f in given if f.item for x in (f.item.strip(), uris.item_uri(f.item.strip()))],
                 names=[*names_of(given), *(n.value for n in reading.names)],
                 vectors=lambda: self._retriever.vectors(reading),
@@ -98,9 +99,9 @@ class ContextEngine:
         with self._scopes.snapshot():
             return self._answer(self._scopes.trim_for(principals, verified), request, reading, given, present)
 
-    def _confirmed(self, principals: PrincipalSet, wanted: Wanted) -> Verified | None:
+    def _confirmed(self, principals: PrincipalSet, wanted: Callable[[], Wanted]) -> Verified | None:
         """The word of the sources for what a question might lead to, where labels ask for it."""
-        return self._late.confirm(principals, wanted) if self._late is not None else None
+        return self._late.confirm(principals, wanted()) if self._late is not None else None
 
     def _answer(
         self, trim: Trim, request: ContextRequest, reading: Reading, given: tuple[Focus, ...], present: datetime
@@ -160,7 +161,7 @@ class ContextEngine:
 
     def expand(self, principals: PrincipalSet, uri: str) -> ItemView:
         """Return one item in full; NotFoundError where there is none or not for this asker, alike."""
-        verified = self._confirmed(principals, Wanted(uris=[uri, uris.item_uri(uri)]))
+        verified = self._confirmed(principals, lambda: Wanted(uris=[uri, uris.item_uri(uri)]))
         with self._scopes.snapshot():
             return self._view(self._scopes.trim_for(principals, verified), uri)
 
