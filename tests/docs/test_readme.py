@@ -42,14 +42,21 @@ def test_every_command_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_every_option_exists(page: Path) -> None:
-    known = {
-        name: {o for p in command.params for o in p.opts}
-        for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
-    }
     for line in "\n".join(code(page.read_text("utf-8"))).splitlines():
-        found = re.search(r"context-engine ([a-z][a-z-]*)(.*)", line)
+        found = re.search(r"context-engine ((?:[a-z][a-z-]* ?)+)(.*)", line)
         if found:
-            assert set(re.findall(r"(--[a-z-]+)", found.group(2))) <= known[found.group(1)], line
+            assert set(re.findall(r"(--[a-z-]+)", found.group(2))) <= options_of(found.group(1).split()), line
+
+
+def options_of(words: list[str]) -> set[str]:
+    """The options of a command, or of the command of a group."""
+    command = typer.main.get_command(app)
+    for word in words:
+        within = getattr(command, "commands", {})
+        if word not in within:
+            break
+        command = within[word]
+    return {o for p in command.params for o in p.opts}
 
 
 def code(text: str) -> list[str]:
