@@ -37,6 +37,7 @@ def secret_uris(bundle: Bundle) -> set[str]:
     return {e.uri for e in bundle.evidence if e.label == "Secret"}
 
 
+@pytest.mark.invariant("INV-5", "INV-7")
 @pytest.mark.parametrize("weather", WEATHER)
 def test_what_a_source_does_not_confirm_is_not_shown(side: Side, weather: str) -> None:
     service = side.service()
