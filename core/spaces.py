@@ -49,4 +49,5 @@ def spaces_of(*, scope: str, source: str, kind: str, name: str, attributes: Mapp
 
 
 def _space(kind: str, name: str) -> Space:
-    return Space(f"{kind}:{' '.join(unicodedata.normalize('NFC', name).casefold().split())}")
+    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+    return Space(f"{kind}:{' '.join(folded.split())}")

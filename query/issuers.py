@@ -39,9 +39,8 @@ class TrustedIssuer:
         """
         if key.issuer is None:
             return
-        if not isinstance(tenant, str) or key.issuer.replace(TENANT_MARK, tenant) not in self.settings.forms(
-            self.accepted[form]
-        ):
+        meant = key.issuer.replace(TENANT_MARK, tenant if isinstance(tenant, str) else TENANT_MARK)
+        if meant not in self.settings.forms(self.accepted[form]):
             raise IdentityError(IdentityReason.BAD_SIGNATURE)
 
     def account_of(self, claims: Claims) -> tuple[Principal, str]:

@@ -116,6 +116,7 @@ def test_a_scope_that_was_renamed_counts_by_its_new_name_at_once(scopes: ScopeSt
 
 
 @given(st.sampled_from(sorted(KINDS)), st.text(min_size=1))
+@settings(deadline=None)
 def test_a_space_is_spelt_in_one_way(kind: str, name: str) -> None:
     try:
         once = parse_space(f"{kind}:{name}")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.errors import IdentityError
@@ -41,6 +41,11 @@ names = st.one_of(
 ).filter(lambda name: name not in CLASSIFIED)
 
 
+# Machines differ in how long an example takes.
+unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@unhurried
 @given(st.sampled_from(TOKENS), st.dictionaries(names, values, max_size=6), st.randoms())
 def test_claims_that_nobody_classified_change_nothing(
     payload: Mapping[str, Any], more: dict[str, Any], chance: Any
@@ -50,11 +55,13 @@ def test_claims_that_nobody_classified_change_nothing(
     assert read_claims(dict(mixed)) == read_claims(payload)
 
 
+@unhurried
 @given(st.sampled_from(TOKENS), st.dictionaries(st.sampled_from(IGNORED), values, max_size=6))
 def test_claims_that_are_ignored_change_nothing(payload: Mapping[str, Any], more: dict[str, Any]) -> None:
     assert read_claims({**payload, **more}) == read_claims(payload)
 
 
+@unhurried
 @given(st.sampled_from(TOKENS), st.sampled_from(REFUSED), values)
 def test_a_claim_of_another_kind_of_token_gets_it_refused_whatever_it_says(
     payload: Mapping[str, Any], name: str, value: Any
@@ -63,6 +70,7 @@ def test_a_claim_of_another_kind_of_token_gets_it_refused_whatever_it_says(
         read_claims({**payload, name: value})
 
 
+@unhurried
 @given(st.sampled_from(TOKENS), st.dictionaries(st.sampled_from(sorted(CLASSIFIED)), values, max_size=4))
 def test_whatever_a_claim_holds_the_answer_is_claims_or_a_refusal(
     payload: Mapping[str, Any], more: dict[str, Any]

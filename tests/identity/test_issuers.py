@@ -114,6 +114,13 @@ def test_a_key_signs_only_for_whom_its_set_says(issuer: TestIssuer) -> None:
         assert refused(verify, token(entra(tenant), kid=kid)) == "bad_signature"
 
 
+def test_a_key_of_any_issuer_signs_only_for_whom_its_set_says(issuer: TestIssuer) -> None:
+    issuer.keys = [jwk("one", issuer=issuer.url), jwk("two", issuer="https://another.example")]
+    verify = verifier(realm(issuer))
+    assert verify.verify(token(keycloak(issuer))).tenant == "sso.example"
+    assert refused(verify, token(keycloak(issuer), kid="two")) == "bad_signature"
+
+
 def test_an_account_is_its_tenant_and_id_and_never_its_name(issuer: TestIssuer) -> None:
     """C025."""
     names = {"preferred_username": "adm@novaruud.example", "email": "adm@novaruud.example", "email_verified": False}

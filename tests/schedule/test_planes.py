@@ -140,6 +140,8 @@ def test_workers_share_what_graph_allows_the_application() -> None:
 def test_an_address_that_is_no_brokers_is_told_before_anything_starts(url: str) -> None:
     with pytest.raises(ConfigError, match="redis_url"):
         check(settings(ENOUGH["beat"] | {"redis_url": url}), BEAT)
+    with pytest.raises(ConfigError, match="query_redis_url"):
+        check(settings(ENOUGH["api"] | {"query_redis_url": url}), API)
 
 
 def test_health_is_a_fresh_heartbeat_or_an_answer(
