@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ class TokenExchange:
         self._busy: dict[tuple[str, ...], threading.Lock] = {}
         self._lock = threading.Lock()
         self._http = httpx.Client(follow_redirects=False, trust_env=False)
+        weakref.finalize(self, self._http.close)
 
     def token(self, asker: VerifiedAsker, scope: str, deadline: float) -> str:
         """Return a token for `scope` that speaks for this person. `deadline` is on the monotonic clock.
@@ -83,10 +85,6 @@ class TokenExchange:
             busy.release()
             with self._lock:
                 self._busy.pop(key, None)
-
-    def close(self) -> None:
-        """Let go of the connections."""
-        self._http.close()
 
     def _exchange(self, assertion: str, scope: str, deadline: float, assertion_ends: float) -> _Kept:
         began = self._now()

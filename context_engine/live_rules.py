@@ -9,6 +9,7 @@ still there is not asked.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 
 from core import uris
@@ -38,6 +39,9 @@ class LiveRules:
         self._recorded = recorded
         self._azure_devops, self._teams = azure_devops, teams
         self._tenant = tenant.lower()
+        for asked in (azure_devops, teams):
+            if asked is not None:
+                weakref.finalize(self, asked.close)
 
     @classmethod
     def of(cls, settings: Settings, recorded: Callable[[ScopeId], Scope | None]) -> LiveRules:

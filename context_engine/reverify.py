@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -43,6 +44,8 @@ class OnBehalfOf:
         self._azure_devops, self._graph = azure_devops, graph
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         self._http = httpx.Client(follow_redirects=False, trust_env=False, limits=limits)
+        # The query plane has no end of its own: connections go with whoever asks by them.
+        weakref.finalize(self, self._http.close)
 
     def batches(self, items: Sequence[ToConfirm]) -> Sequence[Sequence[ToConfirm]]:
         """Each item by itself: only that says that it is still there."""
@@ -51,11 +54,6 @@ class OnBehalfOf:
     def confirmed(self, principals: PrincipalSet, batch: Sequence[ToConfirm], deadline: float) -> frozenset[str]:
         """See `query.late_binding.SourceVerifier`."""
         return frozenset(item.uri for item in batch if self._shows(principals, item, deadline))
-
-    def close(self) -> None:
-        """Let go of the connections."""
-        self._http.close()
-        self._exchange.close()
 
     def _shows(self, principals: PrincipalSet, item: ToConfirm, deadline: float) -> bool:
         service = self._graph if item.source is Source.TEAMS else self._azure_devops

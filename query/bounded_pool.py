@@ -57,13 +57,18 @@ class BoundedPool:
                 self._line.put(None)
 
     def _serve(self) -> None:
-        while (work := self._next()) is not None:
+        while True:
+            work = self._next()
+            if work is None:
+                return
             try:
                 work()
             except Exception as e:
                 # Whoever handed it in learns of it by getting no answer.
                 log.error("work in %s failed: %s", self._name, type(e).__name__)
             finally:
+                # A thread that waits keeps nothing of what it did: it may have held somebody's token.
+                del work
                 with self._lock:
                     self._undone -= 1
                 self._room.release()
