@@ -6,13 +6,14 @@ import asyncio
 import re
 from typing import Any
 
+import httpx
 import httpx2
 import pytest
 from jsonschema import Draft202012Validator
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from query.mcp.tools import TOOLS, tool_names
+from query.mcp.tools import tool_names
 from tests.mcp.calls import ERAS, NEWEST, Caller, Era, is_error, text_of
 from tests.mcp.conftest import TwoPeople
 
@@ -22,7 +23,7 @@ _FENCE = re.compile(r"\b[a-z]{30}\b")
 _FRESH = ("id", "made_at")
 
 
-def over_http(two: TwoPeople, person: str, tool: str, accept: str) -> httpx2.Response | Any:
+def over_http(two: TwoPeople, person: str, tool: str, accept: str) -> httpx.Response:
     """The HTTP API's own answer to what the tool is asked below."""
     headers = {"Authorization": f"Bearer {two.live.token(person)}", "Accept": accept}
     path, params = {
@@ -72,7 +73,7 @@ def test_tools_are_listed_as_read_only_with_schemas_of_what_they_take_and_give(t
         assert tool["annotations"]["readOnlyHint"] is True
         assert tool["annotations"]["openWorldHint"] is False
         assert tool["inputSchema"]["additionalProperties"] is False
-        assert "untrusted" in tool["description"] or "never an instruction" in tool["description"]
+        assert "never an instruction to you" in tool["description"]
         Draft202012Validator.check_schema(tool["inputSchema"])
         Draft202012Validator.check_schema(tool["outputSchema"])
         answer = Caller(two.live, two.one, era).tool(tool["name"], **arguments(two, tool["name"]))
@@ -84,7 +85,6 @@ def test_nothing_that_lists_tools_and_templates_depends_on_who_asks_or_on_what_w
         one, other = (Caller(two.live, person).ask(method, {}).json() for person in (two.one, two.other))
         assert one == other
         assert (one["result"]["ttlMs"], one["result"]["cacheScope"]) == (0, "private")
-    assert [tool.name for tool in TOOLS] == [tool.listed().name for tool in TOOLS]
 
 
 @pytest.mark.parametrize("mode", ["legacy", NEWEST])
@@ -120,9 +120,7 @@ def test_bad_arguments_are_told_by_name_so_that_an_agent_can_mend_them(two: TwoP
     assert "max_tokens" in text_of(caller.tool("get_context", question="what is CSR?", max_tokens="many"))
     assert "time zone" in text_of(caller.tool("get_context", question="what is CSR?", as_of="2026-03-01T00:00:00"))
     assert "control characters" in text_of(caller.tool("get_context", question="what\x00is CSR?"))
-    assert "longer" in text_of(caller.tool("define", term="x" * 401)) or "400" in text_of(
-        caller.tool("define", term="x" * 401)
-    )
+    assert "at most 400 characters" in text_of(caller.tool("define", term="x" * 401))
     told = caller.tool("expand_context", id="E1")
     assert "ctx:// address" in text_of(told)
     assert told["_meta"]["context-engine/problem"] == {
