@@ -212,6 +212,42 @@ def test_many_threads_append_one_chain(query_db: Database, audit_db: Database) -
     assert sorted(e.uris for e in entries) == sorted(e.uris for e in said)
 
 
+def test_any_text_is_hashed_alike_by_the_database_and_by_us(query_db: Database, audit_db: Database) -> None:
+    log, random = AuditLog(query_db), Random(11)
+    # What could be taken for a border between fields, what is longer in bytes than in letters, what is no text at all.
+    pieces = [
+        "",
+        "1:",
+        "-:",
+        ":",
+        "0",
+        "a",
+        "ß",
+        "🐢",
+        "\u2028",
+        "\x00",
+        "\ud800",
+        "\r\n",
+        "\\",
+        '"',
+        "{}",
+        ",",
+        "NULL",
+        "\x7f",
+    ]
+
+    def text() -> str:
+        return "".join(random.choices(pieces, k=random.randint(0, 6)))
+
+    for _ in range(60):
+        agent = random.choice([None, text()])
+        uris = tuple(text() for _ in range(random.randint(0, 3)))
+        log.append(entry(agent=agent, uris=uris, interpreted_as=text(), latency_ms=random.random() * 10**6))
+    verdict = verdict_on(audit_db)
+    assert verdict.holds, verdict.findings
+    assert verdict.entries == 60
+
+
 def test_an_entry_whose_process_is_killed_before_it_commits_leaves_no_gap(
     fresh_database: FreshDatabase, query_db: Database, ingest_db: Database, audit_db: Database
 ) -> None:
