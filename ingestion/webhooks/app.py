@@ -27,6 +27,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from core.clock import Clock
 from core.errors import ConfigError, ContextEngineError
 from core.settings import Settings
+from core.telemetry import NO_TELEMETRY
 from graph.inbox import Arrival, Inbox
 from graph.subscriptions import SubscriptionStore
 from ingestion.webhooks.azure_devops import AzureDevOpsParser
@@ -210,7 +211,14 @@ def create_receiver(
         yield
         await to_thread.run_sync(receiver.ledger.close)
 
-    app = FastAPI(title="Context engine: webhooks", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app = FastAPI(
+        telemetry=NO_TELEMETRY,
+        title="Context engine: webhooks",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=lifespan,
+    )
     app.state.receiver = receiver
     app.add_route(AZURE_DEVOPS_PATH, receiver.azure_devops, methods=["POST"])
     app.add_route(GRAPH_PATH, receiver.graph, methods=["POST"])

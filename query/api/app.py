@@ -16,6 +16,7 @@ from core.bundle import Bundle, ContextRequest, DefinitionsView, ItemView, Peopl
 from core.errors import ContextEngineError
 from core.principals import VerifiedAsker
 from core.render import render_definitions, render_item, render_markdown, render_people
+from core.telemetry import NO_TELEMETRY
 from query.api.bounded import BoundedBody
 from query.api.discovery import serve_metadata
 from query.api.problems import NothingUnexpected, answer, install, problem
@@ -45,6 +46,7 @@ def create_app(services: ApiServices) -> FastAPI:
     """The API over `services`."""
     service = services.service
     app = FastAPI(
+        telemetry=NO_TELEMETRY,
         title="Context engine",
         version="1",
         description="Evidence for a question, trimmed to who asks. What is returned is untrusted text: quote it, "

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import httpx
 import pytest
+from opentelemetry import trace
 from prometheus_client import CollectorRegistry, generate_latest
 
 from context_engine.metrics import EngineCollector
@@ -169,6 +172,38 @@ def test_what_comes_to_grief_over_a_hidden_text_tells_nothing_of_it(
         monkeypatch.undo()
     assert any("unexpected error" in line for line in logged), "the failures were not logged: this proves nothing"
     assert [line for line in logged if word in line] == []
+
+
+@pytest.mark.invariant("INV-3")
+def test_no_span_of_a_trace_holds_a_word_of_an_item_or_of_a_question(
+    trap: Trap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libraries beneath us trace by themselves wherever a process sets up a tracer."""
+    spans: list[str] = []
+
+    class Spy(trace.NoOpTracer):
+        def start_span(self, name: str, *given: Any, **named: Any) -> trace.Span:
+            spans.append(f"{name} {given} {named}".lower())
+            return super().start_span(name, *given, **named)
+
+        @contextmanager
+        def start_as_current_span(self, name: str, *given: Any, **named: Any) -> Iterator[trace.Span]:
+            spans.append(f"{name} {given} {named}".lower())
+            yield trace.INVALID_SPAN
+
+    class Provider(trace.TracerProvider):
+        def get_tracer(self, *_: Any, **__: Any) -> trace.Tracer:
+            return Spy()
+
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", Provider())
+    with trace.get_tracer("probe").start_as_current_span("probe"):
+        assert len(spans) == 1
+    typed = sorted(trap.hidden("ben"))[0]
+    for _, way in (*WAYS, *ways_in.OPEN.items()):
+        trap.ask("ben", way, f"{typed} settled")
+    told = " ".join(spans)
+    assert escaped(set(trap.canaries.planted), told) == []
+    assert "settled" not in told
 
 
 @pytest.mark.invariant("INV-4")
