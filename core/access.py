@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NewType
 
@@ -161,6 +161,7 @@ def _verdict(gate: Gate, principals: frozenset[Principal]) -> GateVerdict:
     return GateVerdict(gate.name, Outcome.NOT_NAMED)
 
 
+# As for `core.principals`: shown when a value is made, and not kept in it.
 _TRIM_SEAL: Final = object()
 _VERIFIED_SEAL: Final = object()
 
@@ -185,10 +186,10 @@ class Verified:
     principals: PrincipalSet
     uris: frozenset[str]
     asked: int
-    seal: object
+    seal: InitVar[object]
 
-    def __post_init__(self) -> None:
-        if self.seal is not _VERIFIED_SEAL:
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _VERIFIED_SEAL:
             raise InvariantError("the word of a source is taken by late binding only")
         if len(self.uris) > self.asked:
             raise InvariantError("no more items are confirmed than were asked about")
@@ -214,11 +215,11 @@ class Trim:
     blocked: tuple[ScopeId, ...]
     readable: frozenset[ScopeId]
     epoch: int
-    seal: object
+    seal: InitVar[object]
     late: LateBinding | None = None
 
-    def __post_init__(self) -> None:
-        if self.seal is not _TRIM_SEAL:
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _TRIM_SEAL:
             raise InvariantError("a Trim is issued by the scope store only")
         if self.readable & frozenset(self.blocked):
             raise InvariantError("a scope is either readable or blocked")

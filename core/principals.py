@@ -7,7 +7,7 @@ principal differently. `VerifiedAsker` and `PrincipalSet` are proof values: each
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 from typing import Final, NewType, NoReturn
 
@@ -105,6 +105,8 @@ class UserAssertion:
         raise InvariantError("a person's token is never written down")
 
 
+# A proof value is shown its seal when it is made and does not keep it: there is none to take from one for another, and
+# `dataclasses.replace` makes no other out of one.
 _IDENTITY_SEAL: Final = object()
 _PRINCIPALS_SEAL: Final = object()
 
@@ -125,11 +127,11 @@ class VerifiedAsker:
     scopes: frozenset[str]
     application: bool
     spaces: frozenset[str] | None
-    seal: object
+    seal: InitVar[object]
     assertion: UserAssertion | None = field(default=None, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        if self.seal is not _IDENTITY_SEAL:
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _IDENTITY_SEAL:
             raise InvariantError("a VerifiedAsker is issued by token validation only")
         if self.application != (self.spaces is not None):
             raise InvariantError("an application has a policy that lists its spaces, and nobody else has one")
@@ -171,11 +173,11 @@ class PrincipalSet:
 
     asker: VerifiedAsker
     principals: frozenset[Principal]
-    seal: object
+    seal: InitVar[object]
     journal: AccessJournal = field(default_factory=AccessJournal, compare=False)
 
-    def __post_init__(self) -> None:
-        if self.seal is not _PRINCIPALS_SEAL:
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _PRINCIPALS_SEAL:
             raise InvariantError("a PrincipalSet is issued by principal resolution only")
         if self.asker.principal not in self.principals:
             raise InvariantError("a principal set holds its asker")

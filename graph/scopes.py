@@ -45,6 +45,15 @@ class ScopeAccess:
     acl_version: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What a set of principals is let into, for whoever of them asks: it keeps nobody's proof, and nobody's token."""
+
+    matching: tuple[Principal, ...]
+    blocked: tuple[ScopeId, ...]
+    readable: tuple[ScopeId, ...]
+
+
 class ScopeStore:
     """Scopes. `revocation_limit` is how old the permissions of a source may be before its scopes close; `free_labels`,
     where late binding is on, are the labels whose items need no word of their source."""
@@ -61,7 +70,7 @@ class ScopeStore:
         self._limit = revocation_limit
         self._free_labels = free_labels
         self._clock = wall_clock or SystemClock()
-        self._trims: OrderedDict[tuple[str, frozenset[str] | None, Moment], Trim] = OrderedDict()
+        self._opened: OrderedDict[tuple[str, frozenset[str] | None, Moment], _Opened] = OrderedDict()
         self._rules: dict[str, ScopeAcl] = {}
         self._digested: tuple[tuple[Scope, ...], bool, str] | None = None
         self._record_id: str | None = None
@@ -192,29 +201,31 @@ class ScopeStore:
             moment = moment_of(connection, self._clock.now(), self._limit)
             key = (principals.digest, principals.asker.spaces, moment)
             with self._lock:
-                known = self._trims.get(key)
-            if known is not None:
-                # The same set may come through another agent: the proof of who asks is never the cached one.
-                return issue_trim(
-                    principals,
-                    matching=known.matching,
-                    blocked=known.blocked,
-                    readable=known.readable,
-                    epoch=known.epoch,
-                    free_labels=self._free_labels,
-                    verified=verified,
-                )
-            trim = self._work_out(connection, principals, moment, verified)
+                opened = self._opened.get(key)
+            if opened is None:
+                opened = self._work_out(connection, principals, moment)
         with self._lock:
-            self._trims[key] = trim
-            self._trims.move_to_end(key)
-            while len(self._trims) > CACHED_TRIMS:
-                self._trims.popitem(last=False)
-        return trim
+            self._opened[key] = opened
+            self._opened.move_to_end(key)
+            while len(self._opened) > CACHED_TRIMS:
+                self._opened.popitem(last=False)
+        # The same set may come through another agent: the proof is made for whoever asks now.
+        return issue_trim(
+            principals,
+            matching=opened.matching,
+            blocked=opened.blocked,
+            readable=opened.readable,
+            epoch=moment.epoch,
+            free_labels=self._free_labels,
+            verified=verified,
+        )
 
-    def standing(self, scope_id: ScopeId, mine: frozenset[Principal]) -> Standing | None:
+    def standing(
+        self, scope_id: ScopeId, mine: frozenset[Principal], *, spaces: frozenset[str] | None = None
+    ) -> Standing | None:
         """How a scope stands to whoever counts as `mine`, for explanations: judged as for a Trim, and proof of
-        nothing. None where there is no such scope. Raises StoreUnavailableError."""
+        nothing. `spaces` is the policy of an application on its own; None: a person. None where there is no such
+        scope. Raises StoreUnavailableError."""
         with self._db.reading(), self._db.connection() as connection:
             row = connection.execute(
                 "SELECT s.*, p.at AS read_at FROM scopes s LEFT JOIN permission_syncs p ON p.source = s.origin "
@@ -229,7 +240,7 @@ class ScopeStore:
         return Standing(
             scope=scope,
             origin=row["origin"],
-            bars=bars(row, scope.acl, mine, moment=moment, unresolved=unresolved, spaces=None),
+            bars=bars(row, scope.acl, mine, moment=moment, unresolved=unresolved, spaces=spaces),
             verdicts=scope.acl.explain(mine - moment.lapsed),
             read_at=row["read_at"],
             unread=tuple(sorted(unresolved.intersection(scope.acl.denied_principals()))),
@@ -237,9 +248,7 @@ class ScopeStore:
             indexed=row["indexed_version"] == row["acl_version"],
         )
 
-    def _work_out(
-        self, connection: Connection[DictRow], principals: PrincipalSet, moment: Moment, verified: Verified | None
-    ) -> Trim:
+    def _work_out(self, connection: Connection[DictRow], principals: PrincipalSet, moment: Moment) -> _Opened:
         mine = principals.principals
         unresolved = unresolved_in(connection) | moment.open
         # Whoever passes a rule is named by its `allowed`, so no other scope can be readable or match in the index.
@@ -257,15 +266,7 @@ class ScopeStore:
             acl = rules[row["acl_digest"]]
             shut = bars(row, acl, mine, moment=moment, unresolved=unresolved, spaces=principals.asker.spaces)
             (blocked if shut else readable).append(ScopeId(row["id"]))
-        return issue_trim(
-            principals,
-            matching=[Principal(x) for x in matching],
-            blocked=blocked,
-            readable=readable,
-            epoch=moment.epoch,
-            free_labels=self._free_labels,
-            verified=verified,
-        )
+        return _Opened(tuple(Principal(x) for x in sorted(matching)), tuple(blocked), tuple(readable))
 
     def _digest_of(self, scopes: Sequence[Scope], complete: bool) -> str:
         """Their digest; not made again for the very tuple that the last one was made for."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from datetime import timedelta
 
 import pytest
@@ -326,6 +328,18 @@ def test_two_askers_never_share_a_trims_proof_of_who_asks(ingest_db: Database) -
     assert scopes.trim_for(first).principals.asker.principal == IRIS
     assert scopes.trim_for(second).principals.asker.principal == TEO
     assert trim.readable == scopes.trim_for(first).readable
+
+
+def test_what_is_remembered_of_a_trim_keeps_nobody_who_asked_and_so_no_token_of_theirs(ingest_db: Database) -> None:
+    open_trim(ingest_db, "s")
+    scopes = scope_store(ingest_db)
+    asker = asking(IRIS, TEO)
+    trim, journal = scopes.trim_for(asker), weakref.ref(asker.journal)
+    assert trim.readable == {"s"}
+    del asker, trim
+    gc.collect()
+    assert journal() is None
+    assert scopes.trim_for(asking(IRIS, TEO)).readable == {"s"}
 
 
 def test_an_identity_is_spelt_alike_on_the_side_of_items_and_of_askers(ingest_db: Database, scopes: ScopeStore) -> None:

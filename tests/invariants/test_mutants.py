@@ -279,7 +279,9 @@ def a_word_holds_for_everybody(patch: Patch) -> None:
 
     def issued(principals: Any, **given: Any) -> Trim:
         verified = given.pop("verified", None)
-        for_them = replace(verified, principals=principals) if verified is not None else None
+        for_them = None
+        if verified is not None:
+            for_them = core.access.issue_verified(principals, verified.uris, asked=verified.asked)
         return original(principals, verified=for_them, **given)
 
     patch.setattr(graph.scopes, "issue_trim", issued)
@@ -303,12 +305,12 @@ def a_program_needs_no_policy(patch: Patch) -> None:
 
 
 def an_empty_principal_set_is_accepted(patch: Patch) -> None:
-    patch.setattr(PrincipalSet, "__post_init__", lambda self: None)
+    patch.setattr(PrincipalSet, "__post_init__", lambda self, seal: None)
 
 
 def seals_are_not_looked_at(patch: Patch) -> None:
-    patch.setattr(core.principals.PrincipalSet, "__post_init__", lambda self: None)
-    patch.setattr(Trim, "__post_init__", lambda self: None)
+    patch.setattr(core.principals.PrincipalSet, "__post_init__", lambda self, seal: None)
+    patch.setattr(Trim, "__post_init__", lambda self, seal: None)
 
 
 def tokens_are(**unchecked: bool) -> Callable[[Patch], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,25 @@ def test_proofs_cannot_be_made_by_their_constructors() -> None:
     proven = principals.issue_principal_set(asker, frozenset({person}))
     with pytest.raises(InvariantError):
         access.Trim(principals=proven, matching=(), blocked=(), readable=frozenset(), epoch=0, seal=object())
+
+
+@pytest.mark.invariant("INV-3")
+def test_no_proof_is_made_out_of_another_and_none_gives_its_seal_away() -> None:
+    person = principals.user("t", "p")
+    asker = principals.issue_asker(principal=person, tenant="t", agent=None, scopes=frozenset())
+    mine = principals.issue_principal_set(asker, frozenset({person}))
+    trim = access.issue_trim(mine, matching=[], blocked=[], readable=[], epoch=1)
+    word = access.issue_verified(mine, [], asked=0)
+    others: tuple[tuple[object, dict[str, object]], ...] = (
+        (asker, {"principal": principals.user("t", "q")}),
+        (mine, {"principals": frozenset({person, principals.group("t", "g")})}),
+        (trim, {"readable": frozenset({access.ScopeId("s")})}),
+        (word, {"uris": frozenset({"ctx://x"}), "asked": 1}),
+    )
+    for proof, change in others:
+        with pytest.raises(ValueError, match="seal"):
+            replace(proof, **change)  # type: ignore[type-var]
+        assert not hasattr(proof, "seal")
 
 
 @pytest.mark.invariant("INV-3")

@@ -477,6 +477,8 @@ def assert_proofs_cannot_be_forged(at: Border) -> None:
         PrincipalSet(asker=trim.principals.asker, principals=trim.principals.principals, seal=object())
     with pytest.raises(InvariantError):
         replace(trim, seal=object())
+    with pytest.raises(ValueError, match="seal"):
+        replace(trim, readable=frozenset({"private"}))
 
 
 def _a_readable_page(at: Border) -> str:
