@@ -21,7 +21,6 @@ from core.embedding.port import Embedder
 from core.errors import ContextEngineError, UnresolvedIdentityError
 from core.index.privileged import PrivilegedHit, PrivilegedQuery, PrivilegedReader
 from core.principals import Principal
-from core.spaces import spaces_of
 from core.text.tokens import sparse_query
 from core.tuning import DEFAULT
 from graph.audit_reading import Retention, Withheld
@@ -31,10 +30,9 @@ from graph.scopes import ScopeStore
 
 log = logging.getLogger(__name__)
 
-# Bars beside those of `graph.standing`: no rule is known; outside the policy of an application; its source has to
-# confirm it for each request (it did not, or it did and there was no room for the item).
+# Bars beside those of `graph.standing`: no rule is known; its source has to confirm it for each request (it did not, or
+# it did and there was no room for the item).
 NO_SCOPE: Final = "no_rule"
-OUTSIDE_SPACES: Final = "outside_spaces"
 NEEDS_CONFIRMATION: Final = "needs_confirmation"
 
 _AT_ONCE: Final = 50
@@ -153,19 +151,11 @@ class Examiner:
         return found
 
     def _shut(self, scope_id: ScopeId, mine: frozenset[Principal], question: WaitingQuestion) -> Shut:
-        standing = self._scopes.standing(scope_id, mine)
+        standing = self._scopes.standing(scope_id, mine, spaces=question.spaces)
         if standing is None:
             return Shut((NO_SCOPE,))
-        bars = [bar.value for bar in standing.bars]
-        scope = standing.scope
-        if question.spaces is not None and question.spaces.isdisjoint(
-            spaces_of(
-                scope=scope.id, source=standing.origin, kind=scope.kind, name=scope.name, attributes=scope.attributes
-            )
-        ):
-            bars.append(OUTSIDE_SPACES)
         gates = tuple(_told(v) for v in standing.verdicts if v.outcome is not Outcome.ALLOWED)
-        return Shut(tuple(bars), gates if bars else ())
+        return Shut(tuple(bar.value for bar in standing.bars), gates if standing.bars else ())
 
     def _needs_confirmation(self, item: LiveItem) -> bool:
         return self._free_labels is not None and item.label is not None and item.label not in self._free_labels

@@ -92,8 +92,9 @@ class Explainer:
         clock: Clock,
         keys: Mapping[str, Principal] | None = None,
         free_labels: tuple[str, ...] | None = None,
+        policies: Mapping[Principal, frozenset[str]] | None = None,
     ) -> None:
-        self._free_labels = free_labels
+        self._free_labels, self._policies = free_labels, policies or {}
         self._db, self._scopes, self._directory, self._clock = db, scopes, directory, clock
         self._paths = MembershipPaths(db)
         self._keys = keys
@@ -109,7 +110,8 @@ class Explainer:
 
     def _explain(self, item: KnownItem | Unknown, who: Principal) -> Explanation:
         account = self._directory.account(who)
-        obstacles = [*_of_account(who, account)]
+        spaces = self._policies.get(who)
+        obstacles = [*_of_account(who, account, has_policy=spaces is not None)]
         try:
             mine = self._directory.closure(who) | {who}
         except UnresolvedIdentityError as e:
@@ -118,7 +120,7 @@ class Explainer:
             do = "run `sync`, and see what `doctor` says of it"
             obstacles.append(Obstacle(kind="memberships_unknown", says=f"{e.message} ({e.where})", do=do))
         obstacles += self._of_item(item)
-        standing = self._scopes.standing(item.scope, mine) if isinstance(item, KnownItem) else None
+        standing = self._scopes.standing(item.scope, mine, spaces=spaces) if isinstance(item, KnownItem) else None
         if isinstance(item, KnownItem) and standing is None:
             obstacles.append(
                 Obstacle(kind="scope_unknown", says=f"its scope {item.scope} is not known", do="run `sync`")
@@ -220,6 +222,12 @@ class Explainer:
                 says=f"its rule denies a group whose members are not fully known: {unread}",
                 do="give the connector the right to read its members",
             )
+        if Bar.POLICY in standing.bars:
+            yield Obstacle(
+                kind=Bar.POLICY.value,
+                says="it lies in none of the spaces that the application's policy lists",
+                do="list one of its spaces in `applications`, if the application is to be told of it",
+            )
         if Bar.RULE in standing.bars and standing.lapsed:
             yield Obstacle(
                 kind="memberships_lapsed",
@@ -253,13 +261,17 @@ def plain_name(principal: Principal) -> str:
             return principal
 
 
-def _of_account(who: Principal, account: Account | None) -> Iterable[Obstacle]:
+def _of_account(who: Principal, account: Account | None, *, has_policy: bool) -> Iterable[Obstacle]:
     if account is None:
         yield Obstacle(kind="account_unknown", says=f"the directory has no account {who}: it left, or never was")
     elif not account.enabled:
         yield Obstacle(kind="account_disabled", says="the account is disabled")
-    elif account.kind is PersonKind.SERVICE:
-        yield Obstacle(kind="service_account", says="a service principal can't ask by itself; its token is refused")
+    elif account.kind is PersonKind.SERVICE and not has_policy:
+        yield Obstacle(
+            kind="service_account",
+            says="an application on its own has no person behind it, and these settings list no spaces for it",
+            do="see `applications`; where the API has settings of its own, ask with those",
+        )
 
 
 def _notes(standing: Standing | None) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ _BARS = {
     "deny_names_unread_container": "a deny names a group that is not fully known",
     "rule": "its rule does not let them in",
     "no_rule": "no rule is known for it",
-    "outside_spaces": "it lies outside what the application may be told of",
+    "outside_policy": "it lies outside what the application may be told of",
     "needs_confirmation": "its source has to confirm it for each request",
 }
 

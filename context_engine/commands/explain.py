@@ -33,7 +33,12 @@ def explain_access(target: Target, item: str, person: str, *, as_json: bool) -> 
     terms, keys = terms_of(target), world_keys(target)
     with record_of(target) as database:
         explain = explainer(
-            database, keys=keys, required=terms.connectors, limit=terms.limit, free_labels=terms.free_labels
+            database,
+            keys=keys,
+            required=terms.connectors,
+            limit=terms.limit,
+            free_labels=terms.free_labels,
+            policies=terms.policies,
         )
         explanation = explain.explain(item, person)
     if as_json:
@@ -50,9 +55,10 @@ def explainer(
     required: tuple[str, ...] = (),
     keys: Mapping[str, Principal] | None = None,
     free_labels: tuple[str, ...] | None = None,
+    policies: Mapping[Principal, frozenset[str]] | None = None,
 ) -> Explainer:
-    """An explainer over a record. `limit`, `required` and `free_labels` (labels that need no word of their source) must
-    be those that questions are answered with."""
+    """An explainer over a record. `limit`, `required`, `free_labels` (labels that need no word of their source) and
+    `policies` (the spaces of applications that ask on their own) must be those that questions are answered with."""
     return Explainer(
         database,
         scopes=ScopeStore(database, revocation_limit=limit),
@@ -60,6 +66,7 @@ def explainer(
         clock=SystemClock(),
         keys=keys,
         free_labels=free_labels,
+        policies=policies,
     )
 
 

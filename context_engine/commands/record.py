@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from context_engine.guards import labels_that_need_no_word
 from context_engine.postgres import EmbeddedPostgres, running_ingest_dsn
 from context_engine.wiring import connector_names
 from core.errors import ConfigError
+from core.principals import Principal
 from core.settings import load_settings
 from fixtures.sandbox.world import load_world
 from graph.db import Database
@@ -23,18 +24,25 @@ from graph.migrate import migrate
 @dataclass(frozen=True, slots=True)
 class AccessTerms:
     """On which terms questions are answered: the connectors that must have told who belongs where, how old permissions
-    may be, and the labels that need no word of their source (None: late binding is off)."""
+    may be, the labels that need no word of their source (None: late binding is off), and the spaces of applications
+    that ask on their own."""
 
     connectors: tuple[str, ...]
     limit: timedelta
     free_labels: tuple[str, ...] | None = None
+    policies: Mapping[Principal, frozenset[str]] = field(default_factory=dict)
 
 
 def terms_of(target: Target) -> AccessTerms:
     """The terms of a target. Raises ConfigError for a bad setting or world."""
     if target.settings is not None:
         settings = target.settings
-        return AccessTerms(connector_names(settings), settings.revocation_limit, labels_that_need_no_word(settings))
+        return AccessTerms(
+            connector_names(settings),
+            settings.revocation_limit,
+            labels_that_need_no_word(settings),
+            {a.principal: frozenset(a.spaces) for a in settings.applications},
+        )
     assert target.world is not None
     world = load_world(target.world)
     names = ("teams", "azure_devops") if world.azure_devops is not None else ("teams",)

@@ -153,7 +153,7 @@ def test_a_question_in_focus_of_an_application_is_held_against_its_spaces(live: 
             [QUESTION, [BONUS]],
         )
     found = looked_into(live, auditor)
-    assert {w.uri: w.bars for w in found.items}[BONUS] == ("outside_spaces",)
+    assert {w.uri: w.bars for w in found.items}[BONUS] == ("outside_policy",)
 
 
 def test_where_nothing_is_to_be_looked_into_no_question_is_kept(postgres: PostgresServer) -> None:

@@ -208,6 +208,25 @@ def test_an_account_that_can_t_ask_is_told_whatever_the_rule_says(person: str, k
     assert kind in [o.kind for o in told.obstacles]
 
 
+def test_an_application_with_a_policy_is_judged_by_what_it_was_granted_and_by_its_spaces(
+    harbour: LiveEngine, explain: Explain
+) -> None:
+    engine, bot = harbour.engine, explain("1", "bot").person.principal
+
+    def within(item: str, space: str) -> Explanation:
+        policies = {bot: frozenset({space})}
+        return explainer(engine.database, limit=engine.settings.revocation_limit, policies=policies).explain(item, bot)
+
+    assert within("1", "kind:area").may_read
+    granted_to_others = within("2", "kind:area")
+    assert not granted_to_others.may_read
+    assert granted_to_others.obstacles == ()
+    elsewhere = within("1", "kind:repo")
+    assert not elsewhere.may_read
+    assert [o.kind for o in elsewhere.obstacles] == ["outside_policy"]
+    assert any("none of the spaces" in line for line in printed(elsewhere))
+
+
 @pytest.mark.parametrize(
     "name",
     [
