@@ -18,6 +18,7 @@ from core.clock import Clock, SystemClock
 from core.errors import (
     ForbiddenError,
     IdentityError,
+    IdentityReason,
     InputError,
     InvariantError,
     NotFoundError,
@@ -63,11 +64,14 @@ class ContextService:
     wall_clock: Clock = field(default_factory=SystemClock)
     unknown: UnknownCallers = field(default_factory=UnknownCallers)
 
-    def asker(self, authorization: str | None) -> VerifiedAsker:
-        """Return who asks by the value of an Authorization header. Raises as `TokenVerifier.verify` does; a caller that
-        is nobody is counted."""
+    def asker(self, *authorizations: str | None) -> VerifiedAsker:
+        """Return who asks by the value of the Authorization header. Raises as `TokenVerifier.verify` does, and for two
+        such headers: whatever stands before the engine may have looked at the other one. A caller that is nobody is
+        counted."""
         try:
-            return self.verifier.verify(authorization)
+            if len(authorizations) > 1:
+                raise IdentityError(IdentityReason.MALFORMED)
+            return self.verifier.verify(authorizations[0] if authorizations else None)
         except IdentityError as e:
             self.unknown.note(e.reason)
             raise

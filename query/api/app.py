@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, FastAPI, Header, Query, Response
+from fastapi import Depends, FastAPI, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel
 from starlette.routing import Route
@@ -63,8 +63,8 @@ def create_app(services: ApiServices) -> FastAPI:
     for path in sorted(_MCP_PATHS):
         app.router.routes.append(Route(path, endpoint))
 
-    def asker(authorization: Annotated[str | None, Header(include_in_schema=False)] = None) -> VerifiedAsker:
-        return service.asker(authorization)
+    def asker(request: Request) -> VerifiedAsker:
+        return service.asker(*request.headers.getlist("authorization"))
 
     Asker = Annotated[VerifiedAsker, Depends(asker)]  # noqa: N806 (a type)
     Accept = Annotated[str, Header(include_in_schema=False)]  # noqa: N806 (a type)

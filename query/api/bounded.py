@@ -27,8 +27,14 @@ class BoundedBody:
         if scope["type"] != "http" or scope["path"] in self._elsewhere:
             await self._app(scope, receive, send)
             return
-        length = Headers(scope=scope).get("content-length")
-        if length is not None and (not length.isdigit() or int(length) > MAX_BODY_BYTES):
+        headers = Headers(scope=scope)
+        length = headers.get("content-length")
+        if "transfer-encoding" in headers:
+            # Where both stand there, the server reads by this one, whatever length is told beside it.
+            await problem(411, "length-required", "Send a Content-Length header, and no Transfer-Encoding")(
+                scope, receive, send
+            )
+        elif length is not None and (not length.isdigit() or int(length) > MAX_BODY_BYTES):
             refused = problem(422, "invalid-input", f"The request body is larger than {MAX_BODY_BYTES} bytes")
             await refused(scope, receive, send)
         elif length is None and scope["method"] in {"POST", "PUT", "PATCH"}:

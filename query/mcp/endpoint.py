@@ -57,9 +57,9 @@ class McpEndpoint:
             await self._post(request, send)
 
     async def _post(self, request: Request, send: Send) -> None:
-        authorization = request.headers.get("authorization")
+        authorizations = request.headers.getlist("authorization")
         try:
-            exchange = Exchange(await to_thread.run_sync(self._service.asker, authorization))
+            exchange = Exchange(await to_thread.run_sync(self._service.asker, *authorizations))
         except ContextEngineError as e:
             await self._refuse(e, request)(request.scope, request.receive, send)
             return
