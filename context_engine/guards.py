@@ -79,21 +79,15 @@ def build_verifier(settings: Settings, given: LateBindingSettings, scopes: Scope
 
 
 def build_limiter(settings: Settings) -> RateLimiter:
-    """Limits counted in the query plane's Redis where there is one, else in this process."""
+    """Limits counted in the query plane's Redis where there is one, else in this process. Raises ConfigError where its
+    address is none."""
     given = settings.rate_limits
     local = InProcessCounter()
     counter: Counter = local
     if settings.query_redis_url is not None:
         from query.limits_redis import RedisCounter
 
-        try:
-            counter = RedisCounter(settings.query_redis_url.get_secret_value(), local=local)
-        except ValueError as e:
-            raise ConfigError(
-                "that is no address of a Redis server",
-                where="query_redis_url",
-                mend="Write redis://:PASSWORD@HOST:6379/0",
-            ) from e
+        counter = RedisCounter(settings.query_redis_url.get_secret_value(), local=local)
     return AskerLimiter(
         counter,
         asker=Rate(given.asker_per_minute, given.asker_burst) if given.asker_per_minute else None,

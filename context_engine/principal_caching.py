@@ -3,7 +3,6 @@ process."""
 
 from __future__ import annotations
 
-from core.errors import ConfigError
 from core.settings import Settings
 from graph.scopes import ScopeStore
 from query.principal_cache import LocalPrincipalCache, PrincipalCache
@@ -18,17 +17,10 @@ def build_principal_cache(settings: Settings, scopes: ScopeStore, sources: tuple
         return LocalPrincipalCache(settings.principal_cache_seconds)
     from query.principal_cache_redis import RedisPrincipalCache
 
-    try:
-        return RedisPrincipalCache(
-            settings.query_redis_url.get_secret_value(),
-            key=settings.principal_cache_key.get_secret_value().encode(),
-            # A process that waits for other connectors would take the same memberships for half known.
-            record=lambda: f"{scopes.record_id()} {' '.join(sorted(sources))}",
-            seconds=settings.principal_cache_seconds,
-        )
-    except ValueError as e:
-        raise ConfigError(
-            "that is no address of a Redis server",
-            where="query_redis_url",
-            mend="Write redis://:PASSWORD@HOST:6379/0",
-        ) from e
+    return RedisPrincipalCache(
+        settings.query_redis_url.get_secret_value(),
+        key=settings.principal_cache_key.get_secret_value().encode(),
+        # A process that waits for other connectors would take the same memberships for half known.
+        record=lambda: f"{scopes.record_id()} {' '.join(sorted(sources))}",
+        seconds=settings.principal_cache_seconds,
+    )

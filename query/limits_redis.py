@@ -7,23 +7,16 @@ without limit, and nobody is turned away for it.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
-
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from typing import Final
 
 from query.limits import Bucket, InProcessCounter
+from query.shared_redis import FAULTS, SharedRedis
 
 log = logging.getLogger(__name__)
 
 _PREFIX: Final = "context-engine:rate:"
-_TIMEOUT_SECONDS: Final = 0.25
-# So long it is not asked again after it failed.
-_PAUSE_SECONDS: Final = 5.0
 # In whole microseconds by the server's clock, which may be set back: no bucket is emptier than empty. Both buckets are
 # looked at before either is charged. ARGV holds interval and burst of each key.
 _TAKE: Final = """
@@ -45,31 +38,26 @@ return 0
 
 
 class RedisCounter:
-    """Buckets in Redis, counted in one step of the server. Thread-safe."""
+    """Buckets in Redis, counted in one step of the server. Thread-safe. Raises ConfigError for an address that is
+    none."""
 
     def __init__(self, url: str, *, local: InProcessCounter, now: Callable[[], float] = time.monotonic) -> None:
-        self._client: Any = redis.Redis.from_url(
-            url,
-            socket_timeout=_TIMEOUT_SECONDS,
-            socket_connect_timeout=_TIMEOUT_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        )
-        self._script = self._client.register_script(_TAKE)
-        self._local, self._now = local, now
-        self._asleep_until: float | None = None
-        self._lock = threading.Lock()
+        self._redis = SharedRedis(url, now=now)
+        self._script = self._redis.client.register_script(_TAKE)
+        self._local = local
 
     def take(self, buckets: Sequence[Bucket]) -> float:
         """See query.limits.Counter."""
         if not buckets:
             return 0.0
-        if self._is_asleep():
+        if self._redis.is_asleep:
             return self._local.take(buckets)
         arguments = [n for b in buckets for n in (b.rate.interval, b.rate.burst)]
         try:
             wait = int(self._script(keys=[_PREFIX + b.key for b in buckets], args=arguments)) / 1_000_000
-        except (redis.RedisError, OSError, ValueError) as e:
-            self._fall_asleep(type(e).__name__)
+        except (*FAULTS, ValueError) as e:
+            self._redis.failed()
+            log.warning("rate limits are counted in this process alone: Redis does not answer (%s)", type(e).__name__)
             return self._local.take(buckets)
         if wait <= 0:
             # So that this process knows what was used, should the server fail.
@@ -78,13 +66,4 @@ class RedisCounter:
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._client.close()
-
-    def _is_asleep(self) -> bool:
-        with self._lock:
-            return self._asleep_until is not None and self._now() < self._asleep_until
-
-    def _fall_asleep(self, reason: str) -> None:
-        with self._lock:
-            self._asleep_until = self._now() + _PAUSE_SECONDS
-        log.warning("rate limits are counted in this process alone: Redis does not answer (%s)", reason)
+        self._redis.close()

@@ -11,23 +11,16 @@ from __future__ import annotations
 import hmac
 import json
 import logging
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
 from core.principals import Principal, parse
+from query.shared_redis import FAULTS, SharedRedis
 
 log = logging.getLogger(__name__)
 
 _PREFIX: Final = "context-engine:principals:"
-_TIMEOUT_SECONDS: Final = 0.25
-# So long it is not asked again after it failed.
-_PAUSE_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 4 * 1024 * 1024
 _MAC_BYTES: Final = 32
 
@@ -36,7 +29,7 @@ class RedisPrincipalCache:
     """See PrincipalCache. Thread-safe.
 
     `record` names the database that sets are read from, since two may count the same epochs. `wall_clock` is in Unix
-    seconds, as all processes have it.
+    seconds, as all processes have it. Raises ConfigError for an address that is none.
     """
 
     def __init__(
@@ -49,26 +42,19 @@ class RedisPrincipalCache:
         wall_clock: Callable[[], float] = time.time,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client: Any = redis.Redis.from_url(
-            url,
-            socket_timeout=_TIMEOUT_SECONDS,
-            socket_connect_timeout=_TIMEOUT_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        )
+        self._redis = SharedRedis(url, now=now)
         self._key, self._record, self._seconds = key, record, seconds
-        self._wall_clock, self._now = wall_clock, now
-        self._asleep_until: float | None = None
-        self._lock = threading.Lock()
+        self._wall_clock = wall_clock
 
     def get(self, principal: Principal, epoch: int) -> frozenset[Principal] | None:
         """See PrincipalCache."""
-        if self._is_asleep():
+        if self._redis.is_asleep:
             return None
         about = self._about(principal, epoch)
         try:
-            value = self._client.get(self._name(about))
-        except (redis.RedisError, OSError) as e:
-            self._fall_asleep(type(e).__name__)
+            value = self._redis.client.get(self._name(about))
+        except FAULTS as e:
+            self._failed(e)
             return None
         if value is None:
             return None
@@ -81,18 +67,18 @@ class RedisPrincipalCache:
 
     def put(self, principal: Principal, epoch: int, found: frozenset[Principal]) -> None:
         """See PrincipalCache."""
-        if self._seconds <= 0 or self._is_asleep():
+        if self._seconds <= 0 or self._redis.is_asleep:
             return
         about = self._about(principal, epoch)
         body = json.dumps([self._wall_clock() + self._seconds, sorted(found)]).encode()
         try:
-            self._client.set(self._name(about), self._mac(about, body) + body, ex=self._seconds)
-        except (redis.RedisError, OSError) as e:
-            self._fall_asleep(type(e).__name__)
+            self._redis.client.set(self._name(about), self._mac(about, body) + body, ex=self._seconds)
+        except FAULTS as e:
+            self._failed(e)
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._client.close()
+        self._redis.close()
 
     def _about(self, principal: Principal, epoch: int) -> bytes:
         return json.dumps([self._record(), principal, epoch]).encode()
@@ -117,11 +103,9 @@ class RedisPrincipalCache:
             return None
         return frozenset(parse(name) for name in names)
 
-    def _is_asleep(self) -> bool:
-        with self._lock:
-            return self._asleep_until is not None and self._now() < self._asleep_until
-
-    def _fall_asleep(self, reason: str) -> None:
-        with self._lock:
-            self._asleep_until = self._now() + _PAUSE_SECONDS
-        log.warning("principals are read from the directory each time: the shared cache does not answer (%s)", reason)
+    def _failed(self, error: Exception) -> None:
+        self._redis.failed()
+        log.warning(
+            "principals are read from the directory each time: the shared cache does not answer (%s)",
+            type(error).__name__,
+        )

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import RateLimitedError
+from core.errors import ConfigError, RateLimitedError
 from core.principals import VerifiedAsker, issue_asker, user
 from query.limits import AskerLimiter, Bucket, InProcessCounter, Rate
 from query.limits_redis import RedisCounter
+from query.principal_cache_redis import RedisPrincipalCache
 from tests.support.redis_server import RedisServer
 
 TENANT = "11111111-1111-4111-8111-111111111111"
@@ -176,3 +177,14 @@ def test_without_redis_each_process_counts_by_itself_and_goes_on_from_what_it_sa
     assert passes(limiter, asker("back"))
     assert [passes(other, asker("back")) for _ in range(6)].count(True) == 4
     counter.close()
+
+
+def test_an_address_that_is_none_is_told_by_its_setting_without_its_password() -> None:
+    for make in (
+        lambda: RedisCounter("http://:hunter2@cache", local=InProcessCounter()),
+        lambda: RedisPrincipalCache("http://:hunter2@cache", key=b"k" * 32, record=str, seconds=30),
+    ):
+        with pytest.raises(ConfigError) as told:
+            make()
+        assert told.value.where == "query_redis_url"
+        assert "hunter2" not in str(told.value)
