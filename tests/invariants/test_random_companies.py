@@ -3,7 +3,7 @@
 Each company is written into real stores without what the asker may not read, and asked; then the rest is written as
 well, and the same is asked again: bundles (all sections, order, scores, digest, counts), people, meanings, opened items
 and headers must be the same byte for byte. Then what the next asker may not read is deleted, and the company that is
-left must tell them what the whole one did. RANDOM_COMPANIES says how many (16), RANDOM_COMPANIES_SEED where to begin.
+left must tell them what the whole one did. RANDOM_COMPANIES says how many (12), RANDOM_COMPANIES_SEED where to begin.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.quick_embedder import QuickEmbedder
 from tests.support.random_company import ASKERS, PEOPLE, random_access, random_items, random_questions
 
-COMPANIES = int(os.environ.get("RANDOM_COMPANIES", "16"))
+COMPANIES = int(os.environ.get("RANDOM_COMPANIES", "12"))
 SEED = os.environ.get("RANDOM_COMPANIES_SEED", "quay")
 # Headers that differ from one response to the next, whoever asks what.
 _OWN_HEADERS = frozenset({"date", "x-request-id"})

@@ -159,6 +159,25 @@ def _found(bundle: dict[str, Any]) -> int:
     return len(bundle["evidence"]) + int(bundle["more"]["dropped"])
 
 
+@pytest.mark.invariant("INV-3")
+@pytest.mark.parametrize("world", WORLD_NAMES)
+def test_the_past_is_told_by_the_permissions_of_the_present(world: str, bench: Bench) -> None:
+    truth = bench.truth[world]
+    for person in every(truth.askers, 0 if ALL else 5):
+        client = bench.client(world, person)
+        for body in HISTORY:
+            answers = [
+                client.post("/v1/context", body),
+                client.post("/v1/context", body, ways_in.MARKDOWN),
+                client.mcp("tools/call", {"name": "get_context", "arguments": body}),
+            ]
+            for told in answers:
+                assert_all_may_be_read(truth, person, told, f"{person}: {body}")
+            if "as_of" in body:
+                times = [e["created_at"] for e in json.loads(answers[0].text)["evidence"] if e["created_at"]]
+                assert all(time <= body["as_of"] for time in times)
+
+
 @pytest.mark.invariant("INV-1")
 @pytest.mark.parametrize("world", WORLD_NAMES)
 def test_an_agent_is_told_what_its_person_may_read(world: str, bench: Bench) -> None:

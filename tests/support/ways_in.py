@@ -9,12 +9,15 @@ from typing import Any
 
 import httpx
 
+# How the engine tells of a fault of its own, and the code that JSON-RPC has for one.
+_FAULT, _INTERNAL_ERROR = "The engine failed on this request", -32603
 MARKDOWN = {"Accept": "text/markdown"}
 
 
 @dataclass(frozen=True)
 class Told:
-    """One answer: its status (for MCP: 200, or 404 for an error) and everything that the client got."""
+    """One answer: its status and everything that the client got. For MCP the status is 200, 500 for a fault of the
+    engine's, or 404 for any other error."""
 
     status: int
     text: str
@@ -48,8 +51,11 @@ class Client:
         if answer.status_code != 200:
             return Told(answer.status_code, text)
         result = json.loads(text)
-        failed = "error" in result or result.get("result", {}).get("isError", False)
-        return Told(404 if failed else 200, text)
+        error = result.get("error")
+        if error is None and not result["result"].get("isError", False):
+            return Told(200, text)
+        fault = _FAULT in text or (error or {}).get("code") == _INTERNAL_ERROR
+        return Told(500 if fault else 404, text)
 
     def _auth(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token is not None else {}
