@@ -103,7 +103,10 @@ def evaluate(
     judge = _judge(engine)
     order = _event_order(engine, questions)
     results: dict[str, Result] = {}
-    with LoopbackServer(engine.app) as server, httpx.Client(base_url=server.url, timeout=ASK_SECONDS) as client:
+    with (
+        LoopbackServer(engine.app) as server,
+        httpx.Client(base_url=server.url, timeout=ASK_SECONDS, trust_env=False) as client,
+    ):
         _warm_up(client)
         applied: str | None = None
         for question in sorted(questions.questions, key=lambda q: order[q.after]):

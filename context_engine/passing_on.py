@@ -28,6 +28,7 @@ from mcp.types import (
 from pydantic import BaseModel, ValidationError
 
 from core.errors import ConfigError
+from core.this_machine import NO_PROXY
 from query.mcp.server import Context
 from query.mcp.told import problem_of, tool_error
 from query.refusals import TYPE, Refusal
@@ -56,7 +57,7 @@ class PassingOn:
         self._renewal = renewal
         self._numbers = itertools.count(1)
         # Redirects are not followed: the token is for this address.
-        self._client = httpx.AsyncClient(timeout=ASK_SECONDS, follow_redirects=False)
+        self._client = httpx.AsyncClient(timeout=ASK_SECONDS, follow_redirects=False, mounts=NO_PROXY)
 
     async def __aenter__(self) -> PassingOn:
         return self

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jwt import PyJWK
 
 from core.errors import StoreUnavailableError
+from core.this_machine import NO_PROXY
 from core.trust import IssuerSettings, is_safe_address
 
 FRESH_SECONDS: Final = 300.0
@@ -168,7 +169,7 @@ def fetch_keys(settings: IssuerSettings) -> KeySet:
     that fails, or what comes is no set of keys.
     """
     deadline = time.monotonic() + WAIT_SECONDS
-    with httpx.Client(timeout=WAIT_SECONDS, follow_redirects=False) as client:
+    with httpx.Client(timeout=WAIT_SECONDS, follow_redirects=False, mounts=NO_PROXY) as client:
         uri = settings.jwks_uri or _discover(client, settings, deadline)
         return _keys_of(_document(client, uri, deadline))
 

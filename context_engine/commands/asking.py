@@ -19,6 +19,7 @@ from context_engine.show import show_bundle
 from context_engine.worlds import AUDIENCE
 from core.bundle import Bundle
 from core.errors import ConfigError, ContextEngineError, InputError
+from core.this_machine import NO_PROXY
 
 ASK_SECONDS = 120
 
@@ -90,12 +91,10 @@ def post(api: str, token: str, body: dict[str, Any], *, markdown: bool = False) 
     """Ask over HTTP. Raises InputError with the API's own words for what it refuses."""
     accept = "text/markdown" if markdown else "application/json"
     try:
-        answer = httpx.post(
-            f"{api}/v1/context",
-            json=body,
-            headers={"Authorization": f"Bearer {token}", "Accept": accept},
-            timeout=ASK_SECONDS,
-        )
+        with httpx.Client(timeout=ASK_SECONDS, mounts=NO_PROXY) as client:
+            answer = client.post(
+                f"{api}/v1/context", json=body, headers={"Authorization": f"Bearer {token}", "Accept": accept}
+            )
     except httpx.HTTPError as e:
         raise ContextEngineError(f"the API does not answer: {type(e).__name__}", where=api) from e
     if answer.status_code != 200:

@@ -104,7 +104,10 @@ def person_token(target: Target, person: str) -> str:
     running = target.running()
     if running is not None and running.sandbox is not None:
         answer = httpx.post(
-            f"{running.sandbox}/_sandbox/token", json={"person": person, "audience": AUDIENCE}, timeout=10
+            f"{running.sandbox}/_sandbox/token",
+            json={"person": person, "audience": AUDIENCE},
+            timeout=10,
+            trust_env=False,
         )
         if answer.status_code != 200:
             raise InputError(_why(answer), where=f"person {person!r}")
@@ -121,7 +124,7 @@ def event(target: Target, event_id: str) -> None:
         raise ConfigError("events belong to a world", mend="Give a world with --world")
     running = target.running()
     if running is not None and running.sandbox is not None:
-        answer = httpx.post(f"{running.sandbox}/_sandbox/events/{event_id}", timeout=30)
+        answer = httpx.post(f"{running.sandbox}/_sandbox/events/{event_id}", timeout=30, trust_env=False)
         if answer.status_code >= 400:
             raise InputError(_why(answer), where=f"event {event_id!r}")
         print(_told(event_id, answer.json()["applied"]) + "; the running engine syncs it now")

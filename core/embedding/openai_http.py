@@ -17,6 +17,7 @@ import numpy as np
 
 from core.errors import ConfigError, InputError, StoreUnavailableError
 from core.index.port import DenseVector
+from core.this_machine import NO_PROXY
 
 _GRID: Final = 2.0**20
 
@@ -56,7 +57,7 @@ class OpenAIEmbedder:
         self._window = window
         self._size = size
         self._lock = threading.Lock()
-        self._client = client or httpx.Client(timeout=timeout, follow_redirects=False)
+        self._client = client or httpx.Client(timeout=timeout, follow_redirects=False, mounts=NO_PROXY)
 
     @property
     def name(self) -> str:

@@ -26,6 +26,7 @@ from core.index.port import Candidate, DenseVector, HybridQuery, IndexedChunk, I
 from core.index.reading import Ask, Hit, hybrid_search, nearest_unconfirmed
 from core.items import Source
 from core.principals import Principal
+from core.this_machine import NO_PROXY
 
 T = TypeVar("T")
 DENSE: Final = "dense"
@@ -62,7 +63,9 @@ class ServerConnection:
         self.collection = collection
         self.size = size
         self._identity = {"embedder": embedder, "size": size, "format": 1}
-        self._client = client or QdrantClient(url=url, api_key=api_key, timeout=timeout, check_compatibility=False)
+        self._client = client or QdrantClient(
+            url=url, api_key=api_key, timeout=timeout, check_compatibility=False, mounts=NO_PROXY
+        )
         self._create_if_missing = create
         self._lock = threading.Lock()
         self._checked = False

@@ -17,6 +17,7 @@ import httpx
 
 from core.errors import SourceError, SourceThrottledError
 from core.settings import AzureDevOpsSettings
+from core.this_machine import NO_PROXY
 from ingestion.azure_devops.faults import RETRYABLE, fault_of, is_unreadable, looks_signed_out, retry_after
 from ingestion.azure_devops.shapes import listed as listed
 from ingestion.azure_devops.shapes import rows_of as rows_of
@@ -85,7 +86,7 @@ class AdoClient:
         if settings.pat is not None:
             pair = f":{settings.pat.get_secret_value()}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-        self._http = httpx.Client(timeout=TIMEOUT, follow_redirects=False, headers=headers)
+        self._http = httpx.Client(timeout=TIMEOUT, follow_redirects=False, headers=headers, mounts=NO_PROXY)
 
     @property
     def requests(self) -> int:

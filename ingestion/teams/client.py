@@ -17,6 +17,7 @@ import httpx
 
 from core.errors import SourceAuthError, SourceError, SourceGoneError, SourceNotFoundError
 from core.settings import GraphSettings
+from core.this_machine import NO_PROXY
 from ingestion.teams.clouds import endpoints
 from ingestion.teams.retry import ATTEMPTS, TEMPORARY, Backoff
 from ingestion.teams.throttle import Throttle
@@ -83,7 +84,7 @@ class GraphClient:
     ) -> None:
         self._base = endpoints(settings).graph
         self._origin = _origin(self._base)
-        self._http = httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False, transport=transport)
+        self._http = httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False, transport=transport, mounts=NO_PROXY)
         self._backoff = Backoff(sleep=sleep, jitter=jitter)
         self._tokens = TokenSource(settings, self._http, self._backoff)
         self._throttle = Throttle(

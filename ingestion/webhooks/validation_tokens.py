@@ -16,6 +16,7 @@ import httpx
 import jwt
 
 from core.errors import StoreUnavailableError
+from core.this_machine import NO_PROXY
 from ingestion.webhooks.outcomes import Outcome, Refused
 
 log = logging.getLogger(__name__)
@@ -107,7 +108,9 @@ class TokenChecker:
             log.warning("the keys of validation tokens can't be fetched: %s", type(e).__name__)
 
     def _fetch(self) -> dict[str, Any]:
-        with httpx.Client(timeout=_FETCH_WAIT, transport=self._transport, follow_redirects=False) as client:
+        with httpx.Client(
+            timeout=_FETCH_WAIT, transport=self._transport, follow_redirects=False, mounts=NO_PROXY
+        ) as client:
             answer = client.get(self._keys_uri).raise_for_status()
         if len(answer.content) > _MOST_KEYS_BYTES:
             raise ValueError("too large")
