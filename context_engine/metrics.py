@@ -66,16 +66,16 @@ class EngineCollector(Collector):
 
 
 class RefusedCollector(Collector):
-    """Answers a scrape with how many callers proved not who they are. They stand in no audit log: nobody knows who it
-    was, and whoever likes could fill it."""
+    """Answers a scrape with how many callers were refused for their token. They stand in no audit log: see
+    `query.refused_callers`."""
 
     def __init__(self, refused: Callable[[], Mapping[str, int]]) -> None:
         self._refused = refused
 
     def collect(self) -> Iterable[Metric]:
         """The counts, as of now."""
-        told = "Requests without a token that proves who asks, by what was wrong with it."
-        family = CounterMetricFamily(f"{PREFIX}unknown_callers", told, labels=["reason"])
+        told = "Requests whose token gives no right to ask, by what was wrong with it."
+        family = CounterMetricFamily(f"{PREFIX}refused_callers", told, labels=["reason"])
         for reason, n in sorted(self._refused().items()):
             family.add_metric([reason], n)
         return [family]
@@ -119,7 +119,7 @@ def serve_metrics(
     refused: Callable[[], Mapping[str, int]] | None = None,
 ) -> Iterator[int | None]:
     """Serve them on `metrics_host` and `metrics_port` while the context is open; the port, None where it is 0 (off).
-    `refused` counts callers of this process that nobody knows, by reason.
+    `refused` counts callers of this process that were refused for their token, by reason.
 
     Raises ConfigError where the port can't be had.
     """

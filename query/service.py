@@ -31,7 +31,7 @@ from query.engine import ContextEngine
 from query.identity import TokenVerifier
 from query.limits import RateLimiter
 from query.principals import PrincipalResolver
-from query.unknown_callers import UnknownCallers
+from query.refused_callers import RefusedCallers
 
 log = logging.getLogger(__name__)
 
@@ -62,18 +62,17 @@ class ContextService:
     limiter: RateLimiter
     status_of: Callable[[], StatusView]
     wall_clock: Clock = field(default_factory=SystemClock)
-    unknown: UnknownCallers = field(default_factory=UnknownCallers)
+    refused: RefusedCallers = field(default_factory=RefusedCallers)
 
     def asker(self, *authorizations: str | None) -> VerifiedAsker:
         """Return who asks by the value of the Authorization header. Raises as `TokenVerifier.verify` does, and for two
-        such headers: whatever stands before the engine may have looked at the other one. A caller that is nobody is
-        counted."""
+        such headers: whatever stands before the engine may have looked at the other one. Who is refused is counted."""
         try:
             if len(authorizations) > 1:
                 raise IdentityError(IdentityReason.MALFORMED)
             return self.verifier.verify(authorizations[0] if authorizations else None)
-        except IdentityError as e:
-            self.unknown.note(e.reason)
+        except (IdentityError, ForbiddenError) as e:
+            self.refused.note(e)
             raise
 
     def context(self, asker: VerifiedAsker, request: ContextRequest) -> Bundle:

@@ -40,7 +40,7 @@ def api(config: Path | None) -> None:
         stack.callback(index.close)
         services = build_api(settings, database, index, embedder, SystemClock())
         app = create_app(services)
-        stack.enter_context(serve_metrics(settings, database, refused=services.service.unknown.counts))
+        stack.enter_context(serve_metrics(settings, database, refused=services.service.refused.counts))
         server = stack.enter_context(LoopbackServer(app, host=settings.host, port=settings.port))
         print(f"the API serves at {server.url}", flush=True)
         stop.wait()

@@ -51,7 +51,7 @@ def serve(target: Target, *, host: str | None, port: int | None) -> None:
             # Workers may run over the same stores, see `sync`.
             with alone(engine.database, leases_of(engine.connectors), engine.holder, engine.lease, mend=_BESIDE):
                 screen.reports(engine.bring_up_to_date())
-        refused = engine.services.service.unknown.counts
+        refused = engine.services.service.refused.counts
         stack.enter_context(serve_metrics(engine.settings, engine.database, refused=refused))
         schedule = scheduled(engine, stack)
         if engine.audit_plane is not None:

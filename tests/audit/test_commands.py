@@ -18,6 +18,7 @@ from context_engine.auditing import last_kept
 from context_engine.commands.audit_log import audit_log_of
 from context_engine.commands.target import Target
 from context_engine.metrics import serve_metrics
+from context_engine.worlds import AUDIENCE
 from core.errors import ConfigError, InputError
 from core.settings import load_settings
 from graph.db import Database
@@ -166,19 +167,27 @@ def test_neither_tokens_nor_what_a_source_answered_stand_in_the_log_or_a_log(
     assert "zyxquark canary" not in caplog.text
 
 
-def test_whoever_nobody_knows_is_counted_and_not_audited(live: LiveEngine, fresh_database: FreshDatabase) -> None:
+def test_whoever_is_turned_away_for_their_token_is_counted_and_not_audited(
+    live: LiveEngine, fresh_database: FreshDatabase
+) -> None:
     with live.engine.database.connection() as connection:
         before = connection.execute("SELECT count(*) AS n FROM audit").fetchone()
-    for headers in ({}, {"Authorization": "Bearer x.y.z"}):
-        assert live.client.post("/v1/context", json={"question": "who?"}, headers=headers).status_code == 401
+    counts = live.engine.services.service.refused.counts
+    known = counts()
+    sandbox = live.engine.sandbox
+    assert sandbox is not None
+    no_right = sandbox.token("ann", audience=AUDIENCE, scopes=["user.read"])
+    for token, status in ((None, 401), ("x.y.z", 401), (no_right, 403)):
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        assert live.client.post("/v1/context", json={"question": "who?"}, headers=headers).status_code == status
     with live.engine.database.connection() as connection:
         assert connection.execute("SELECT count(*) AS n FROM audit").fetchone() == before
-    counts = live.engine.services.service.unknown.counts
-    assert counts()["missing_token"] >= 1
+    more = {reason: n - known[reason] for reason, n in counts().items() if n != known[reason]}
+    assert more == {"missing_token": 1, "malformed_token": 1, "forbidden": 1}
     settings = load_settings(environ={}).model_copy(update={"metrics_port": _free_port()})
     with serve_metrics(settings, live.engine.database, refused=counts) as port:
         text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
-    assert f'context_engine_unknown_callers_total{{reason="missing_token"}} {counts()["missing_token"]:.1f}' in text
+    assert f'context_engine_refused_callers_total{{reason="forbidden"}} {counts()["forbidden"]:.1f}' in text
 
 
 def _free_port() -> int:
