@@ -187,6 +187,11 @@ def _words(claims: Mapping[str, Any], name: str) -> frozenset[str]:
 
 def _text(claims: Mapping[str, Any], name: str) -> str | None:
     value = claims.get(name)
-    if value is not None and not isinstance(value, str):
+    # JSON can spell halves of characters, which nothing that is recorded or answered can hold.
+    if value is not None and not (isinstance(value, str) and _is_unicode(value)):
         raise IdentityError(IdentityReason.MALFORMED)
     return value or None
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= c <= "\udfff" for c in text)

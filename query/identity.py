@@ -70,7 +70,7 @@ class TokenVerifier:
         issuer = self._issuer_of(unverified)
         payload = _checked(token, header, issuer)
         claims = read_claims(payload, link_claim=issuer.settings.link_claim)
-        return self._asker(claims, issuer, UserAssertion(token, expires_at=float(payload["exp"])))
+        return self._asker(claims, issuer, UserAssertion(token, expires_at=_seconds(payload["exp"])))
 
     def _issuer_of(self, unverified: Mapping[str, Any]) -> TrustedIssuer:
         named = unverified.get("iss")
@@ -102,6 +102,14 @@ class TokenVerifier:
         if self._required_role not in given:
             raise ForbiddenError(f"the token lacks the role {self._required_role}")
         return issue_asker(principal=principal, tenant=tenant, agent=None, scopes=given, spaces=spaces)
+
+
+def _seconds(time_of: Any) -> float:
+    """A time of a token in Unix seconds. Raises IdentityError where it is too large for a number."""
+    try:
+        return float(time_of)
+    except OverflowError as e:
+        raise IdentityError(IdentityReason.MALFORMED) from e
 
 
 def _bearer(authorization: str | None) -> str:
