@@ -159,10 +159,11 @@ class ContextService:
             answer = work(principals)
             if operation is not Operation.STATUS and not principals.journal.checks:
                 raise InvariantError("an answer without a recorded access check")
+            said = told(answer)
         except Exception as e:
             self._record(asker, operation, asked, principals, started, _Told(), outcome_of(e))
             raise
-        self._record(asker, operation, asked, principals, started, told(answer), "ok")
+        self._record(asker, operation, asked, principals, started, said, "ok")
         return answer
 
     def _record(

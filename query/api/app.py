@@ -29,6 +29,7 @@ _REFUSED: dict[int | str, dict[str, Any]] = dict.fromkeys((401, 403, 422, 429, 5
 _ANSWERED: dict[int | str, dict[str, Any]] = {200: {"content": {MARKDOWN: {}}}, **_REFUSED}
 _View = TypeVar("_View", bound=BaseModel)
 _BEARER: dict[str, Any] = {"security": [{"bearer": []}]}
+_NEVER_KEPT = {"Cache-Control": "no-store", "Vary": "Authorization, Accept"}
 _MCP_PATHS = frozenset({MCP_PATH, f"{MCP_PATH}/"})
 
 
@@ -121,8 +122,10 @@ def create_app(services: ApiServices) -> FastAPI:
         responses=_REFUSED,
         openapi_extra=_BEARER,
     )
-    def status(asker: Asker) -> StatusView:
-        return service.status(asker)
+    def status(asker: Asker, response: Response) -> StatusView:
+        view = service.status(asker)
+        response.headers.update(_NEVER_KEPT)
+        return view
 
     @app.get("/healthz", summary="The process is alive")
     def healthz() -> dict[str, str]:
@@ -159,10 +162,9 @@ def create_app(services: ApiServices) -> FastAPI:
 
 def _answer(view: _View, as_markdown: Callable[[_View], str], accept: str) -> Response:
     """The same answer as Markdown or JSON, whichever the client would rather have; kept by no cache."""
-    headers = {"Cache-Control": "no-store", "Vary": "Authorization, Accept"}
     if _wants_markdown(accept):
-        return PlainTextResponse(as_markdown(view), media_type=MARKDOWN, headers=headers)
-    return Response(view.model_dump_json(by_alias=True), media_type="application/json", headers=headers)
+        return PlainTextResponse(as_markdown(view), media_type=MARKDOWN, headers=_NEVER_KEPT)
+    return Response(view.model_dump_json(by_alias=True), media_type="application/json", headers=_NEVER_KEPT)
 
 
 def _wants_markdown(accept: str) -> bool:

@@ -18,11 +18,13 @@ from query.refusals import INTERNAL, TYPE, Refusal, log_unexpected, refusal_of
 def problem(
     status: int, kind: str, title: str, detail: str | None = None, headers: dict[str, str] | None = None, **more: Any
 ) -> JSONResponse:
-    """A problem+json answer. `kind` is the stable name that programs branch on."""
+    """A problem+json answer, to be kept by no cache. `kind` is the stable name that programs branch on."""
     body: dict[str, Any] = {"type": TYPE + kind, "title": title, "status": status, **more}
     if detail:
         body["detail"] = detail
-    return JSONResponse(body, status, headers, media_type="application/problem+json")
+    return JSONResponse(
+        body, status, {"Cache-Control": "no-store", **(headers or {})}, media_type="application/problem+json"
+    )
 
 
 def answer(error: ContextEngineError, request: Request, resource: ProtectedResource) -> JSONResponse:

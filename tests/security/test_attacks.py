@@ -118,9 +118,27 @@ def test_an_answer_to_one_is_never_served_to_another(at_the_border: Border) -> N
     with ThreadPoolExecutor(4) as pool:
         turns = [(p, pool.submit(service.context, askers[p], ContextRequest(question=QUESTION))) for p in [*askers] * 6]
         assert [(p, t.result().digest) for p, t in turns] == [(p, expected[p]) for p, _ in turns]
-    answer = lab.call(border.ASKER, "POST", "/v1/context", json={"question": QUESTION})
-    assert answer.headers["cache-control"] == "no-store"
-    assert "authorization" in answer.headers["vary"].lower()
+
+
+def test_no_cache_on_the_way_keeps_an_answer_or_a_refusal(at_the_border: Border) -> None:
+    lab = at_the_border.whole
+    admin = {"Authorization": f"Bearer {lab.token(border.ASKER, scopes=['context.read', 'context.admin'])}"}
+    answered = (
+        lab.call(border.ASKER, "POST", "/v1/context", json={"question": QUESTION}),
+        lab.call(border.ASKER, "GET", "/v1/people", params={"topic": QUESTION}),
+        lab.client.get("/v1/status", headers=admin),
+    )
+    for answer in answered:
+        assert answer.status_code == 200
+        assert "authorization" in answer.headers["vary"].lower()
+    refused = (
+        lab.client.get("/v1/items", params={"uri": "ctx://ado/border/work-items/1"}),
+        lab.call(border.ASKER, "GET", "/v1/items", params={"uri": "ctx://ado/border/work-items/404404"}),
+        lab.call(border.ASKER, "POST", "/v1/context", json={}),
+        lab.call(border.ASKER, "GET", "/v1/status"),
+    )
+    assert [a.status_code for a in refused] == [401, 404, 422, 403]
+    assert {a.headers["cache-control"] for a in (*answered, *refused)} == {"no-store"}
 
 
 # --- to reach what is hidden
