@@ -21,13 +21,14 @@ import httpx
 import msal
 from pydantic import SecretStr
 
+from core import this_machine
 from core.errors import ConfigError, SourceAuthError
 from core.principals import VerifiedAsker
+from core.trust import is_safe_address
 
 # A token counts as ended this long before it does, so that none ends on its way.
 MARGIN_SECONDS: Final = 120.0
 _KEPT: Final = 2048
-_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,21 +152,18 @@ class _Http:
 
 def _safe(authority: str) -> str:
     """An authority as MSAL takes it. Raises ConfigError for one that is neither https nor on this machine."""
-    parts = urlsplit(authority)
-    if parts.scheme == "http" and parts.hostname in _LOOPBACK:
-        return authority.replace("http://", "https://", 1).rstrip("/")
-    if parts.scheme != "https":
+    if not is_safe_address(authority):
         raise ConfigError(
             "people's tokens go by https only", where="late_binding.authority", mend="Write an https address"
         )
-    return authority.rstrip("/")
+    return authority.replace("http://", "https://", 1).rstrip("/")
 
 
 def _plain(url: str) -> str:
-    return url.replace("https://", "http://", 1) if urlsplit(url).hostname in _LOOPBACK else url
+    return url.replace("https://", "http://", 1) if urlsplit(url).hostname in this_machine.NAMES else url
 
 
 def _with_https(answer: httpx.Response, url: str) -> httpx.Response:
-    if urlsplit(url).hostname not in _LOOPBACK:
+    if urlsplit(url).hostname not in this_machine.NAMES:
         return answer
     return httpx.Response(answer.status_code, text=answer.text.replace("http://", "https://"), request=answer.request)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from core import this_machine
 from core.principals import Principal, user
 from core.spaces import parse_space
 
@@ -31,7 +32,6 @@ _CHANGEABLE: Final = frozenset(
 )
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def fold_guid(text: str) -> str:
@@ -51,7 +51,7 @@ def is_safe_address(url: str) -> bool:
     except ValueError:
         return False
     return bool(parts.hostname) and (
-        parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+        parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in this_machine.NAMES)
     )
 
 
