@@ -24,17 +24,8 @@ from context_engine.audit_wiring import build_audit_plane
 from context_engine.auditing import AuditPlane
 from context_engine.postgres import EmbeddedPostgres
 from context_engine.scheduling import build_runner
-from context_engine.wiring import (
-    Index,
-    WritingHalf,
-    build_api,
-    build_connectors,
-    build_embedder,
-    build_index,
-    build_synchronizer,
-    build_writing_index,
-    configured_sources,
-)
+from context_engine.stores import Index, WritingHalf, build_embedder, build_index, build_writing_index
+from context_engine.wiring import build_api, build_connectors, build_synchronizer, configured_sources
 from core.clock import Clock, SystemClock
 from core.embedding.port import Embedder
 from core.errors import ConfigError

@@ -18,13 +18,8 @@ from celery.beat import Scheduler
 
 from context_engine import heartbeats, planes
 from context_engine.scheduling import build_runner, holder_of_this_process
-from context_engine.wiring import (
-    build_connectors,
-    build_embedder,
-    build_synchronizer,
-    build_writing_index,
-    known_readers,
-)
+from context_engine.stores import build_embedder, build_writing_index
+from context_engine.wiring import build_connectors, build_synchronizer, known_readers
 from core.errors import ConfigError
 from core.settings import Settings
 from graph.db import Database

@@ -15,7 +15,7 @@ from context_engine.commands.target import Target
 from context_engine.embedded import owned
 from context_engine.evaluate import Report, Result, evaluate
 from context_engine.questions import load_questions
-from context_engine.wiring import build_embedder
+from context_engine.stores import build_embedder
 from context_engine.worlds import forget
 from core.embedding.cache import CachingEmbedder
 from core.errors import ConfigError

@@ -13,7 +13,8 @@ from context_engine.audit_wiring import build_audit_plane
 from context_engine.auditing import AuditSchedule
 from context_engine.http_server import LoopbackServer
 from context_engine.metrics import serve_metrics
-from context_engine.wiring import build_api, build_embedder, build_privileged_index, build_reading_index
+from context_engine.stores import build_embedder, build_privileged_index, build_reading_index
+from context_engine.wiring import build_api
 from core.clock import SystemClock
 from core.settings import load_settings
 from graph.db import Database

@@ -16,7 +16,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from context_engine.wiring import build_index, build_reading_index
+from context_engine.stores import build_index, build_reading_index
 from core.errors import ConfigError, StoreUnavailableError
 from core.settings import Settings
 from tests.contract import index_world as w

@@ -24,7 +24,8 @@ from typing import TypedDict
 
 import pytest
 
-from context_engine.wiring import Index, build_connectors, build_synchronizer
+from context_engine.stores import Index
+from context_engine.wiring import build_connectors, build_synchronizer
 from context_engine.worlds import world_settings
 from core import principals
 from core.access import NOBODY, ScopeId

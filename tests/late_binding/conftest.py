@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from context_engine.wiring import Index, build_api
+from context_engine.stores import Index
+from context_engine.wiring import build_api
 from core.bundle import Bundle, ContextRequest, Focus, ItemView
 from core.embedding.port import Embedder
 from core.guards import LateBindingSettings

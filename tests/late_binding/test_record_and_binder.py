@@ -13,7 +13,7 @@ from itertools import combinations
 import pytest
 
 from context_engine.guards import labels_that_need_no_word
-from context_engine.wiring import Index
+from context_engine.stores import Index
 from core.access import Trim, Unconfirmed, issue_verified
 from core.principals import PrincipalSet
 from core.text.terms import term_key

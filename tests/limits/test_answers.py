@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from context_engine.http_server import LoopbackServer
-from context_engine.wiring import Index, build_api
+from context_engine.stores import Index
+from context_engine.wiring import build_api
 from core.guards import RateLimitSettings
 from query.api import create_app
 from tests.support.engines import LiveEngine

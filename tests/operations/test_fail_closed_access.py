@@ -18,7 +18,8 @@ from context_engine.commands.finding import Finding, Health
 from context_engine.embedded import EmbeddedEngine
 from context_engine.postgres import EmbeddedPostgres
 from context_engine.running import Running, announced
-from context_engine.wiring import Index, build_synchronizer
+from context_engine.stores import Index
+from context_engine.wiring import build_synchronizer
 from core.embedding.port import Embedder
 from core.index.edge import EdgeIndex
 from core.settings import AzureDevOpsSettings, Settings

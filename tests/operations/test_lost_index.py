@@ -9,7 +9,7 @@ import httpx
 
 from context_engine.embedded import EmbeddedEngine
 from context_engine.http_server import LoopbackServer
-from context_engine.wiring import edge_folder
+from context_engine.stores import edge_folder
 from context_engine.worlds import AUDIENCE
 from core.embedding.port import Embedder
 from tests.support.engines import WORLDS

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.wiring import build_index
+from context_engine.stores import build_index
 from core.embedding.port import Embedder
 from core.errors import ConfigError, StoreUnavailableError
 from core.settings import Settings

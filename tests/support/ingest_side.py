@@ -11,7 +11,8 @@ from pathlib import Path
 
 from msrest.universal_http.requests import ClientRetryPolicy
 
-from context_engine.wiring import Index, build_synchronizer
+from context_engine.stores import Index
+from context_engine.wiring import build_synchronizer
 from context_engine.worlds import world_settings
 from core.embedding.port import Embedder
 from core.index.edge import EdgeIndex

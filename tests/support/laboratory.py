@@ -17,7 +17,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from context_engine.wiring import Index, build_api, build_pipeline
+from context_engine.stores import Index
+from context_engine.wiring import build_api, build_pipeline
 from context_engine.worlds import AUDIENCE, world_settings
 from core import principals
 from core.access import Scope, ScopeId, Trim

@@ -7,7 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from context_engine.wiring import Index, build_connectors, build_synchronizer
+from context_engine.stores import Index
+from context_engine.wiring import build_connectors, build_synchronizer
 from context_engine.worlds import world_settings
 from core import principals
 from core.embedding.port import Embedder
