@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time
 from time import monotonic
 from types import TracebackType
 from typing import Final
@@ -223,8 +223,9 @@ class AuditSchedule(AbstractContextManager["AuditSchedule"]):
 
 
 def last_kept(now: datetime, days: int) -> datetime:
-    """From when on entries are kept: whole days (UTC), so that there is at most one pruning a day."""
-    return datetime.combine((now - timedelta(days=days)).date(), time(), now.tzinfo)
+    """From when on entries are kept: whole days (UTC), so that there is at most one pruning a day. More days than there
+    have been keep everything."""
+    return datetime.combine(date.fromordinal(max(1, now.date().toordinal() - days)), time(), now.tzinfo)
 
 
 def _relevance(hits: Sequence[PrivilegedHit]) -> Mapping[str, float]:
