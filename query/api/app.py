@@ -128,7 +128,8 @@ def create_app(services: ApiServices) -> FastAPI:
         return view
 
     @app.get("/healthz", summary="The process is alive")
-    def healthz() -> dict[str, str]:
+    async def healthz() -> dict[str, str]:
+        # Not in a thread of the pool: those may all wait, for a store or a source, in a process that is alive.
         return {"status": "ok"}
 
     @app.get("/readyz", summary="The stores answer", responses={503: PROBLEM})
