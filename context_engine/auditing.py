@@ -18,7 +18,7 @@ from typing import Final
 from core.access import GateVerdict, Outcome, ScopeId
 from core.clock import Clock, SystemClock
 from core.embedding.port import Embedder
-from core.errors import ContextEngineError, UnresolvedIdentityError
+from core.errors import ContextEngineError, StoreUnavailableError, UnresolvedIdentityError
 from core.index.privileged import PrivilegedHit, PrivilegedQuery, PrivilegedReader
 from core.principals import Principal
 from core.text.tokens import sparse_query
@@ -77,7 +77,7 @@ class Examiner:
 
     def work_off(self, stopping: Callable[[], bool] = lambda: False) -> int:
         """Look into every question that waits; how many were settled. One whose asker's memberships are not fully known
-        now goes on waiting, until it expires. Raises StoreUnavailableError."""
+        now, or that something is wrong with, goes on waiting until it expires. Raises StoreUnavailableError."""
         self._questions.forget_expired()
         settled = after = 0
         while waiting := self._questions.waiting(after=after, most=_AT_ONCE):
@@ -89,6 +89,11 @@ class Examiner:
                     settled += 1
                 except UnresolvedIdentityError as e:
                     log.warning("a question goes on waiting to be looked into: %s", e)
+                except StoreUnavailableError:
+                    raise
+                except Exception as e:
+                    # It keeps no later one waiting. What the error says may quote it.
+                    log.error("a question can't be looked into: %s", type(e).__name__)
                 after = question.seq
         return settled
 

@@ -11,7 +11,9 @@ import pytest
 
 from context_engine.audit_wiring import build_audit_plane
 from context_engine.auditing import AuditPlane, AuditSchedule
+from context_engine.stores import Index
 from core.errors import StoreUnavailableError
+from core.index.port import DenseVector
 from core.index.privileged import PrivilegedHit, PrivilegedQuery
 from graph.audit_reading import AuditReader, Examination, Selection
 from graph.db import Database
@@ -181,28 +183,57 @@ def test_answers_do_not_depend_on_what_was_found_withheld(live: LiveEngine, audi
     assert BONUS not in live.post("ann", {"question": QUESTION}).text
 
 
-class Broken:
-    """An index that quotes what it was asked in its error."""
+class Broken(QuickEmbedder):
+    """An embedder that quotes in its error what it can't embed."""
+
+    def embed_query(self, text: str) -> DenseVector:
+        if "zyxquark" in text:
+            raise ValueError(f"can't embed {text}")
+        return super().embed_query(text)
+
+
+def test_a_question_that_can_t_be_looked_into_is_logged_without_its_words_and_keeps_no_other_waiting(
+    live: LiveEngine, auditor: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    live.ask("ann", f"{QUESTION} zyxquark")
+    live.ask("ann", QUESTION)
+    assert isinstance(live.engine.index, Index)
+    assert live.engine.index.privileged is not None
+    plane: AuditPlane = build_audit_plane(live.engine.settings, auditor, live.engine.index.privileged, Broken())
+    with caplog.at_level(logging.DEBUG):
+        AuditSchedule(plane, every=3600)._turn()
+    assert [r.getMessage() for r in caplog.records if r.name == "context_engine.auditing"] == [
+        "a question can't be looked into: ValueError"
+    ]
+    assert "quark" not in caplog.text
+    assert "quartermaster" not in caplog.text
+    assert newest(auditor).items
+    with auditor.connection() as connection:
+        [waiting] = connection.execute("SELECT question FROM audit_questions").fetchall()
+    assert waiting["question"].endswith("zyxquark")
+    assert looked_into(live, auditor).items
+    with auditor.connection() as connection:
+        assert connection.execute("SELECT * FROM audit_questions").fetchall() == []
+
+
+class Down:
+    """An index that does not answer."""
 
     def nearest(self, query: PrivilegedQuery, *, reason: str) -> list[PrivilegedHit]:
-        raise ValueError(f"can't search for {QUESTION}")
+        raise StoreUnavailableError("qdrant", "down")
 
     def ping(self) -> None:
         raise StoreUnavailableError("qdrant", "down")
 
 
-def test_what_goes_wrong_in_a_turn_is_logged_without_the_question(
+def test_where_a_store_does_not_answer_all_questions_wait(
     live: LiveEngine, auditor: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     live.ask("ann", QUESTION)
-    plane: AuditPlane = build_audit_plane(live.engine.settings, auditor, Broken(), QuickEmbedder())
-    with caplog.at_level(logging.DEBUG):
-        schedule = AuditSchedule(plane, every=3600)
-        schedule._turn()
+    AuditSchedule(build_audit_plane(live.engine.settings, auditor, Down(), QuickEmbedder()), every=3600)._turn()
     assert [r.getMessage() for r in caplog.records if r.name == "context_engine.auditing"] == [
-        "the audit plane met an error of ours: ValueError"
+        "the audit plane waits: qdrant: down"
     ]
-    assert "quartermaster" not in caplog.text
     assert looked_into(live, auditor).items
 
 
