@@ -88,7 +88,12 @@ class TokenVerifier:
         if self._required_scope not in claims.scopes:
             raise ForbiddenError(f"the token lacks the scope {self._required_scope}")
         return issue_asker(
-            principal=principal, tenant=tenant, agent=claims.client, scopes=claims.scopes, assertion=assertion
+            principal=principal,
+            tenant=tenant,
+            agent=claims.client,
+            scopes=claims.scopes,
+            # A directory exchanges its own tokens; another issuer's is nothing to send there.
+            assertion=assertion if issuer.settings.subject_claim == "oid" else None,
         )
 
     def _application(self, claims: Claims, principal: Principal, tenant: str) -> VerifiedAsker:

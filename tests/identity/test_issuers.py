@@ -179,6 +179,13 @@ def test_an_account_of_keycloak_is_its_own_and_of_no_directory(issuer: TestIssue
     assert refused(verify, token(keycloak(issuer, scope="openid"))) == "ForbiddenError"
 
 
+def test_only_a_token_that_names_a_directorys_account_is_kept_to_be_exchanged_there(issuer: TestIssuer) -> None:
+    assert verifier(single(issuer)).verify(token(entra())).assertion is not None
+    linked = verifier(realm(issuer, link_claim="directory_id", link_tenant=T1))
+    found = linked.verify(token(keycloak(issuer, directory_id=IRIS)))
+    assert (found.principal, found.assertion) == (user(T1, IRIS), None)
+
+
 def test_an_account_of_keycloak_is_the_directorys_only_where_its_admin_linked_them(issuer: TestIssuer) -> None:
     verify = verifier(realm(issuer, link_claim="directory_id", link_tenant=T1))
     assert verify.verify(token(keycloak(issuer, directory_id=IRIS.upper()))).principal == user(T1, IRIS)
