@@ -69,7 +69,8 @@ class OnBehalfOf:
         url = f"{service.url.rstrip('/')}/{address}"
         with self._http.stream("GET", url, headers=headers, timeout=_left(deadline)) as answer:
             body = bytearray()
-            for piece in answer.iter_bytes(65_536):
+            # In the pieces that it comes in: whoever waits for larger ones waits as long as they take.
+            for piece in answer.iter_bytes():
                 body += piece
                 if len(body) > _MOST_BYTES:
                     raise SourceError("an item's document is too large", where=service.url)
