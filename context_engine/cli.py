@@ -17,7 +17,7 @@ import typer
 
 from context_engine import cli_processes
 from context_engine.cli_audit import audit
-from core.errors import ConfigError, ContextEngineError
+from core.errors import ConfigError, ContextEngineError, InputError
 
 if TYPE_CHECKING:
     from context_engine.commands.target import Target
@@ -321,7 +321,7 @@ def main() -> None:
     run: Callable[[], Any] = app
     try:
         run()
-    except ConfigError as e:
+    except (ConfigError, InputError) as e:
         _fail(e, 64)
     except ContextEngineError as e:
         _fail(e, 65)

@@ -301,7 +301,18 @@ def _explain(error: ValidationError) -> ConfigError:
         near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
         hint = f"Did you mean {near[0]}? " if near else ""
         return ConfigError("unknown setting", where=path, mend=f"{hint}Known: {', '.join(known)}")
+    if first["type"] == "missing":
+        return ConfigError("required, and not set", where=path, mend=_where_to_set(first["loc"]))
+    if first["type"] == "tuple_type":
+        return ConfigError("has to be a list", where=path, mend='Write ["…"], also for one value')
     return ConfigError(first["msg"].removeprefix("Value error, "), where=path or None)
+
+
+def _where_to_set(path: tuple[int | str, ...]) -> str:
+    """How to set what is missing. An element of a list has no variable of its own."""
+    if not all(isinstance(part, str) for part in path):
+        return "Set it in the file"
+    return f"Set it in the file, or {PREFIX}{'__'.join(str(part).upper() for part in path)} in the environment"
 
 
 def _names(path: tuple[int | str, ...]) -> list[str]:

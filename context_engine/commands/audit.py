@@ -47,15 +47,17 @@ def show(target: Target, wanted: Selection, *, last: int, only_withheld: bool, a
     with audit_log_of(target) as database, AuditReader(database).snapshot() as log:
         entries = log.latest(wanted, last, only_withheld=only_withheld)
         looked_into = log.examinations([e.seq for e in entries])
+    if wanted.seq is not None and not entries:
+        if as_json:
+            print(json.dumps({"entries": []}))
+        print(f"there is no entry {wanted.seq}, or none any more", file=sys.stderr)
+        return 1
     if as_json:
         print(json.dumps({"entries": [_entry_json(e, looked_into.get(e.seq)) for e in entries]}))
-    elif wanted.seq is not None and entries:
+    elif wanted.seq is not None:
         _show_one(Console(width=WIDTH), entries[0], looked_into.get(entries[0].seq))
     else:
         _show_some(Console(width=WIDTH), list(reversed(entries)), looked_into)
-    if wanted.seq is not None and not entries:
-        print(f"there is no entry {wanted.seq} (any more)", file=sys.stderr)
-        return 1
     return 0
 
 
@@ -148,7 +150,9 @@ def _show_some(out: Console, entries: Sequence[ChainedEntry], looked_into: dict[
         shown = f"{len(entry.uris)} shown" if entry.outcome == "ok" else f"[red]{escape(entry.outcome)}[/red]"
         lead = f"[bold]{entry.seq}[/bold] {_second(entry.recorded_at)} {entry.operation}  "
         line(out, 0, lead, f"{shown}{withheld}")
-        address(out, 4, "", entry.asker + (f" by {entry.agent}" if entry.agent else ""))
+        address(out, 2, "", entry.asker)
+        if entry.agent:
+            address(out, 4, "by ", entry.agent)
         if entry.interpreted_as:
             line(out, 4, "", escape(entry.interpreted_as))
 

@@ -69,7 +69,8 @@ def examine(target: Target) -> Iterator[Finding]:
         with target.open(answers=not worker and (s is None or bool(s.issuers))) as engine:
             yield from _of_engine(engine, beside_workers=worker)
     except ContextEngineError as e:
-        yield Finding("engine", Health.TROUBLE, e.message, e.mend or (f"look at {e.where}" if e.where else ""))
+        found = f"{e.where}: {e.message}" if e.where else e.message
+        yield Finding("engine", Health.TROUBLE, found, e.mend or (f"look at {e.where}" if e.where else ""))
 
 
 def _of_settings(s: Settings, *, worker: bool) -> Iterator[Finding]:
@@ -81,7 +82,10 @@ def _of_settings(s: Settings, *, worker: bool) -> Iterator[Finding]:
     if worker:
         del needed["issuers"]  # the API has them
     for name, (present, do) in needed.items():
-        if present:
+        if name == "azure_devops" and s.azure_devops is not None and s.azure_devops.pat is None:
+            what = "configured without a token, so it will refuse everything"
+            yield Finding(name, Health.WARNING, what, "set `azure_devops.pat`")
+        elif present:
             yield Finding(name, Health.OK, "configured")
         else:
             yield Finding(name, Health.WARNING if name == "azure_devops" else Health.TROUBLE, "not configured", do)

@@ -24,6 +24,15 @@ def _unpacked(value: Any) -> Any:
     return value
 
 
+def _focus(value: Any) -> Any:
+    """Say what a focus looks like where it is none at all, instead of how each of its two forms was not met."""
+    unpacked = _unpacked(value)
+    given = unpacked if isinstance(unpacked, list) else [unpacked]
+    if unpacked is not None and not all(isinstance(one, dict) for one in given):
+        raise ValueError("write an object with any of url, file, channel and item, or a list of those")
+    return unpacked
+
+
 class _Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,7 +47,7 @@ class GetContext(_Arguments):
         "abbreviations as they were said.",
     )
     focus: Annotated[
-        Focus | Annotated[tuple[Focus, ...], Field(max_length=MOST_FOCUS)] | None, BeforeValidator(_unpacked)
+        Focus | Annotated[tuple[Focus, ...], Field(max_length=MOST_FOCUS)] | None, BeforeValidator(_focus)
     ] = Field(
         default=None,
         description="What the person is looking at, if you know: it settles what 'this' and 'here' mean. An object "

@@ -8,6 +8,7 @@ from mcp import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent
 from pydantic import ValidationError
 
+from core.bundle import Focus
 from core.errors import InputError
 from core.render import line
 from query.refusals import TYPE, Refusal
@@ -15,6 +16,7 @@ from query.refusals import TYPE, Refusal
 # What programs read of a failed call, beside the words for the model.
 PROBLEM_KEY: Final = "context-engine/problem"
 _MOST_PROBLEMS: Final = 20
+_OTHER_FORM: Final = frozenset({"model_type", "tuple_type"})
 
 
 def tool_error(refusal: Refusal) -> CallToolResult:
@@ -50,9 +52,18 @@ def problem_of(refusal: Refusal) -> dict[str, Any]:
 
 def bad_arguments(error: ValidationError, known: list[str]) -> InputError:
     """What is wrong with a call's arguments, by name; values are not repeated."""
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    # Where an argument may have one of two forms, the form that it hasn't says so too: that helps nobody.
+    told = [p for p in problems if p["type"] not in _OTHER_FORM] or problems
     wrong = []
-    for problem in error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]:
-        at = line(".".join(str(part) for part in problem["loc"]), 80) or "arguments"
+    for problem in told[:_MOST_PROBLEMS]:
+        at = line(".".join(str(part) for part in problem["loc"] if not _names_form(part)), 80) or "arguments"
         unknown = problem["type"] == "extra_forbidden"
-        wrong.append(f"{at}: there is no such argument" if unknown else f"{at}: {problem['msg']}")
+        says = problem["msg"].removeprefix("Value error, ")
+        wrong.append(f"{at}: there is no such argument" if unknown else f"{at}: {says}")
     return InputError("; ".join(wrong), mend=f"The arguments are {', '.join(known)}")
+
+
+def _names_form(part: str | int) -> bool:
+    """Whether a step of a path is pydantic's name of one of two forms (of a focus), and not the caller's word."""
+    return isinstance(part, str) and (part == Focus.__name__ or part.startswith("tuple["))

@@ -130,7 +130,7 @@ def test_sources_tell_how_runs_ended_and_what_is_parked(data: Path) -> None:
         assert [f.due_at for f in RunStore(database).failures()] == [None]
         RunStore(database).clear_failures([uri])
     wrong = run("sources", "failures", "--source", "nothing", *on(data), cwd=data.parent)
-    assert wrong.returncode == 65
+    assert wrong.returncode == 64
     assert "work_items" in wrong.stderr
 
 

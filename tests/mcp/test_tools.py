@@ -121,6 +121,11 @@ def test_bad_arguments_are_told_by_name_so_that_an_agent_can_mend_them(two: TwoP
     assert "time zone" in text_of(caller.tool("get_context", question="what is CSR?", as_of="2026-03-01T00:00:00"))
     assert "control characters" in text_of(caller.tool("get_context", question="what\x00is CSR?"))
     assert "at most 400 characters" in text_of(caller.tool("define", term="x" * 401))
+    for focus in ("https://grafana.example/d/1", [two.shared], 7):
+        told = text_of(caller.tool("get_context", question="what is CSR?", focus=focus))
+        assert "focus: write an object with any of url, file, channel and item, or a list of those." in told
+    told = text_of(caller.tool("get_context", question="what is CSR?", focus=[{"item": two.shared}, {"adress": "x"}]))
+    assert told.startswith("invalid-input: focus.1.adress: there is no such argument.")
     told = caller.tool("expand_context", id="E1")
     assert "ctx:// address" in text_of(told)
     assert told["_meta"]["context-engine/problem"] == {
