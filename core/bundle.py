@@ -41,11 +41,13 @@ class Temporal(StrEnum):
     HISTORICAL = "historical"
 
 
-class _Model(BaseModel):
+class WireModel(BaseModel):
+    """A part of the contract: no field but its own, and none that changes."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Focus(_Model):
+class Focus(WireModel):
     """What the asker is looking at. Names of things only: it can't say who asks."""
 
     url: str | None = Field(default=None, max_length=4096, description="URL of a page, panel, item, file or message")
@@ -54,7 +56,7 @@ class Focus(_Model):
     item: str | None = Field(default=None, max_length=1024, description="ctx:// address of an item")
 
 
-class ResolvedFocus(_Model):
+class ResolvedFocus(WireModel):
     """How one given focus was understood. What does not exist and what may not be read look the same."""
 
     given: str
@@ -64,7 +66,7 @@ class ResolvedFocus(_Model):
     detail: str | None = Field(default=None, description="the panel, line or section meant inside the item")
 
 
-class Interpretation(_Model):
+class Interpretation(WireModel):
     """How the question was understood, so that an agent can see a misreading and ask again."""
 
     summary: str = Field(description="one readable line")
@@ -77,7 +79,7 @@ class Interpretation(_Model):
     focus: tuple[ResolvedFocus, ...] = ()
 
 
-class AskerInfo(_Model):
+class AskerInfo(WireModel):
     """Who asked, as the token proved it."""
 
     principal: str
@@ -85,7 +87,7 @@ class AskerInfo(_Model):
     agent: str | None = None
 
 
-class SourceReport(_Model):
+class SourceReport(WireModel):
     """A source that was asked, how much of it is in the bundle, and when it was last synced."""
 
     source: Source
@@ -93,14 +95,14 @@ class SourceReport(_Model):
     synced_at: datetime | None = None
 
 
-class Author(_Model):
+class Author(WireModel):
     """A person named by evidence."""
 
     name: str
     principal: str | None = None
 
 
-class Factors(_Model):
+class Factors(WireModel):
     """The ranking factors, kept and shown on request: score = relevance × time × authority × proximity."""
 
     relevance: float
@@ -112,7 +114,7 @@ class Factors(_Model):
     score: float
 
 
-class Evidence(_Model):
+class Evidence(WireModel):
     """One piece of evidence: quoted, attributed, untrusted."""
 
     ref: str = Field(description="E1, E2 … in this bundle")
@@ -145,7 +147,7 @@ class Evidence(_Model):
     factors: Factors | None = None
 
 
-class Receipt(_Model):
+class Receipt(WireModel):
     """Why a person is named: something that the asker can read."""
 
     text: str
@@ -154,7 +156,7 @@ class Receipt(_Model):
     at: datetime | None = None
 
 
-class Fallback(_Model):
+class Fallback(WireModel):
     """Whom to ask if the first person can't."""
 
     name: str
@@ -162,7 +164,7 @@ class Fallback(_Model):
     why: str
 
 
-class PersonPointer(_Model):
+class PersonPointer(WireModel):
     """Somebody who is well placed to be asked."""
 
     ref: str = Field(description="P1, P2 … in this bundle")
@@ -179,7 +181,7 @@ class PersonPointer(_Model):
     fallback: Fallback | None = None
 
 
-class GlossaryMeaning(_Model):
+class GlossaryMeaning(WireModel):
     """One meaning of a term, with where it is said."""
 
     ref: str = Field(description="G1, G2 … in this bundle")
@@ -193,7 +195,7 @@ class GlossaryMeaning(_Model):
     yours: bool = Field(description="used so in the asker's own team or work")
 
 
-class Conflict(_Model):
+class Conflict(WireModel):
     """Two pieces of evidence that may disagree; the engine does not choose."""
 
     a: str = Field(description="ref of one side")
@@ -203,14 +205,14 @@ class Conflict(_Model):
     why: str
 
 
-class Gap(_Model):
+class Gap(WireModel):
     """A source that returned nothing for this asker and question."""
 
     source: Source
     note: str
 
 
-class Pointer(_Model):
+class Pointer(WireModel):
     """Something that was found but did not fit; open it with its address."""
 
     uri: str
@@ -219,21 +221,21 @@ class Pointer(_Model):
     tokens: int
 
 
-class More(_Model):
+class More(WireModel):
     """What was dropped for size."""
 
     dropped: int = 0
     items: tuple[Pointer, ...] = ()
 
 
-class Budget(_Model):
+class Budget(WireModel):
     """Tokens asked for and used by the bundle's Markdown."""
 
     max_tokens: int
     used: int
 
 
-class Bundle(_Model):
+class Bundle(WireModel):
     """Evidence for one question and one asker: never an answer."""
 
     schema_: Literal["context-bundle/1"] = Field(default=SCHEMA, alias="schema")
@@ -268,7 +270,7 @@ def digest_of(bundle: Bundle) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
-class ContextRequest(_Model):
+class ContextRequest(WireModel):
     """Body of `POST /v1/context`. There is no way to name an asker in it."""
 
     question: str = Field(min_length=1, max_length=4000)
@@ -276,76 +278,3 @@ class ContextRequest(_Model):
     max_tokens: int | None = Field(default=None, ge=1, le=200_000)
     as_of: datetime | None = None
     explain: bool = False
-
-
-class ItemView(_Model):
-    """Body of `GET /v1/items`: one item in full."""
-
-    uri: str
-    source: Source
-    kind: ItemKind
-    title: str
-    number: str | None
-    url: str
-    container: str
-    author: Author | None
-    created_at: datetime | None
-    modified_at: datetime | None
-    validated_at: datetime | None
-    label: str | None
-    state: str | None
-    authority: str
-    superseded_by: str | None
-    links: tuple[str, ...] = Field(description="addresses of linked items that the asker may read, and URLs outside")
-    trust: Literal["untrusted"] = "untrusted"
-    text: str
-
-
-class PeopleView(_Model):
-    """Who is well placed to be asked about a topic, with receipts that the asker can read."""
-
-    topic: str
-    interpreted_as: Interpretation
-    asker: AskerInfo
-    now: datetime
-    people: tuple[PersonPointer, ...]
-    unresolved: tuple[str, ...]
-    digest: str = Field(description="that of the bundle that this is a part of")
-
-
-class DefinitionsView(_Model):
-    """What a term means to this asker, with where it is said."""
-
-    term: str
-    interpreted_as: Interpretation
-    asker: AskerInfo
-    now: datetime
-    meanings: tuple[GlossaryMeaning, ...]
-    unresolved: tuple[str, ...]
-    digest: str = Field(description="that of the bundle that this is a part of")
-
-
-class SourceStatus(_Model):
-    """How fresh what is known of one reader or source of permissions is. Durations in seconds; null: never read."""
-
-    name: str
-    age: float | None
-    fresh: bool
-
-
-class StatusView(_Model):
-    """For administrators: the ages of content and permissions. Counts nothing that an asker may not read."""
-
-    sources: tuple[SourceStatus, ...]
-    permissions: tuple[SourceStatus, ...]
-
-
-class Problem(BaseModel):
-    """An error as problem+json (RFC 9457)."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    type: str = Field(description="urn:context-engine:problem:NAME; what programs branch on")
-    title: str
-    status: int
-    detail: str | None = Field(default=None, description="how to put it right")

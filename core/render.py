@@ -14,18 +14,10 @@ import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
 
-from core.bundle import (
-    Bundle,
-    Conflict,
-    DefinitionsView,
-    Evidence,
-    GlossaryMeaning,
-    ItemView,
-    PeopleView,
-    PersonPointer,
-)
+from core.bundle import Bundle, Conflict, Evidence, GlossaryMeaning, PersonPointer
 from core.items import ItemKind
 from core.times import ago
+from core.views import DefinitionsView, ItemView, PeopleView
 
 # 30 letters of 26: 141 bits. Letters only, so that every fence costs the same number of tokens.
 _FENCE_LENGTH = 30

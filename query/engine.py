@@ -12,7 +12,7 @@ from typing import Final
 
 from core import uris
 from core.access import Trim, Verified
-from core.bundle import Bundle, ContextRequest, DefinitionsView, Focus, ItemView, PeopleView
+from core.bundle import Bundle, ContextRequest, Focus
 from core.clock import Clock
 from core.embedding.port import Embedder
 from core.errors import NotFoundError
@@ -20,6 +20,7 @@ from core.index.port import IndexReader
 from core.items import Source
 from core.principals import PrincipalSet
 from core.tuning import DEFAULT, Tuning
+from core.views import DefinitionsView, ItemView, PeopleView
 from graph.directory import DirectoryStore
 from graph.edges import EdgeStore
 from graph.glossary import GlossaryStore

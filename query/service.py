@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Final, TypeVar
 
-from core.bundle import Bundle, ContextRequest, DefinitionsView, ItemView, PeopleView, StatusView
+from core.bundle import Bundle, ContextRequest
 from core.clock import Clock, SystemClock
 from core.errors import (
     ForbiddenError,
@@ -26,6 +26,7 @@ from core.errors import (
     UnresolvedIdentityError,
 )
 from core.principals import PrincipalSet, VerifiedAsker
+from core.views import DefinitionsView, ItemView, PeopleView, StatusView
 from graph.audit import Asked, AuditEntry, AuditLog, Operation
 from query.engine import ContextEngine
 from query.identity import TokenVerifier

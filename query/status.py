@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from core.bundle import SourceStatus, StatusView
 from core.clock import Clock
+from core.views import SourceStatus, StatusView
 from graph.runs import RunStore
 from graph.scopes import ScopeStore
 

@@ -12,11 +12,12 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel
 from starlette.routing import Route
 
-from core.bundle import Bundle, ContextRequest, DefinitionsView, ItemView, PeopleView, Problem, StatusView
+from core.bundle import Bundle, ContextRequest
 from core.errors import ContextEngineError
 from core.principals import VerifiedAsker
 from core.render import render_definitions, render_item, render_markdown, render_people
 from core.telemetry import NO_TELEMETRY
+from core.views import DefinitionsView, ItemView, PeopleView, Problem, StatusView
 from query.api.bounded import BoundedBody
 from query.api.discovery import serve_metadata
 from query.api.problems import NothingUnexpected, answer, install, problem

@@ -14,10 +14,11 @@ from mcp.types import Tool, ToolAnnotations
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from core.bundle import Bundle, DefinitionsView, ItemView, PeopleView
+from core.bundle import Bundle
 from core.errors import InputError
 from core.principals import VerifiedAsker
 from core.render import render_definitions, render_item, render_markdown, render_people
+from core.views import DefinitionsView, ItemView, PeopleView
 from query.mcp.arguments import Define, ExpandContext, GetContext, WhoKnows
 from query.service import ContextService
 

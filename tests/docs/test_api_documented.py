@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from core import bundle
+from core import bundle, views
 from core.errors import IdentityReason
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text("utf-8")
@@ -16,15 +16,16 @@ NAMED = set(re.findall(r"`([a-z_]+)`", PAGE))
 MODELS = sorted(
     (
         m
-        for m in vars(bundle).values()
-        if isinstance(m, type) and issubclass(m, BaseModel) and m.__module__ == bundle.__name__ and m.model_fields
+        for module in (bundle, views)
+        for m in vars(module).values()
+        if isinstance(m, type) and issubclass(m, BaseModel) and m.__module__ == module.__name__ and m.model_fields
     ),
     key=lambda m: m.__name__,
 )
 
 
 def test_the_bundle_is_among_the_models() -> None:
-    assert {bundle.Bundle, bundle.Evidence, bundle.ContextRequest, bundle.ItemView} <= set(MODELS)
+    assert {bundle.Bundle, bundle.Evidence, bundle.ContextRequest, views.ItemView} <= set(MODELS)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)

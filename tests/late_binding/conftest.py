@@ -12,10 +12,11 @@ import pytest
 
 from context_engine.stores import Index
 from context_engine.wiring import build_api
-from core.bundle import Bundle, ContextRequest, Focus, ItemView
+from core.bundle import Bundle, ContextRequest, Focus
 from core.embedding.port import Embedder
 from core.guards import LateBindingSettings
 from core.principals import VerifiedAsker
+from core.views import ItemView
 from fixtures.sandbox.server import SandboxServer
 from query.service import ContextService
 from tests.late_binding.harbour import BEN_LEAVES, BOARD_IS_SHUT, QUESTION, harbour, on_behalf_of
