@@ -6,6 +6,7 @@ requests: no session, so none to take over, and each request is its own token's.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -63,6 +64,9 @@ class McpEndpoint:
         except ContextEngineError as e:
             await self._refuse(e, request)(request.scope, request.receive, send)
             return
+        receive = await _at_hand(request.receive)
+        if receive is None:
+            return
         request.scope[EXCHANGE] = exchange
         replaced = False
 
@@ -71,7 +75,7 @@ class McpEndpoint:
             nonlocal replaced
             if message["type"] == "http.response.start" and exchange.refused is not None:
                 replaced = True
-                await self._refuse(exchange.refused, request)(request.scope, request.receive, send)
+                await self._refuse(exchange.refused, request)(request.scope, receive, send)
             elif not replaced:
                 await send(message)
 
@@ -80,7 +84,28 @@ class McpEndpoint:
             app=self._server, stateless=True, json_response=True, max_request_body_size=MAX_BODY_BYTES
         )
         async with manager.run():
-            await manager.handle_request(request.scope, request.receive, late)
+            await manager.handle_request(request.scope, receive, late)
+
+
+async def _at_hand(receive: Receive) -> Receive | None:
+    """`receive` of a request whose body has come, as far as it will be read; None where the client left before that.
+
+    The SDK calls it an error where one leaves, and logs it: so anybody could fill the log.
+    """
+    come = deque[Message]()
+    length, more = 0, True
+    while more and length <= MAX_BODY_BYTES:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        come.append(message)
+        length += len(message.get("body", b""))
+        more = message.get("more_body", False)
+
+    async def again() -> Message:
+        return come.popleft() if come else await receive()
+
+    return again
 
 
 def _plain(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
