@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from pydantic import SecretStr
 from core.clock import Clock
 from core.errors import ConfigError
 from core.guards import RateLimitSettings
-from core.settings import AzureDevOpsSettings, GraphSettings, IssuerSettings, Settings, load_settings
+from core.settings import PREFIX, AzureDevOpsSettings, GraphSettings, IssuerSettings, Settings, load_settings
 from fixtures.sandbox.azure_devops.hook_events import EVENT_TYPES
 from fixtures.sandbox.server import SandboxServer
 
@@ -134,12 +135,13 @@ def world_settings(sandbox: SandboxServer, data: Path, overrides: Mapping[str, A
         "graph": graph,
         "azure_devops": azure_devops,
         "labels": tuple(world.labels),
-        # It is asked by programs, as fast as they can.
-        "rate_limits": RateLimitSettings(asker_per_minute=0, agent_per_minute=0),
         # A world is small and its clock may stand still: look at everything each time.
         "reconcile_interval": 0,
         "retry_failed_after": 0,
     }
+    if not any(name.startswith(f"{PREFIX}RATE_LIMITS") for name in os.environ):
+        # It is asked by programs, as fast as they can.
+        base["rate_limits"] = RateLimitSettings(asker_per_minute=0, agent_per_minute=0)
     return load_settings(overrides={**base, **(overrides or {})})
 
 

@@ -117,6 +117,7 @@ def _how_to(out: Console, engine: EmbeddedEngine, url: str) -> None:
         token = engine.sandbox.token(key, audience=AUDIENCE, expires_in=TOKEN_SECONDS)
         print(f"\n# {person.name}{f', {person.title}' if person.title else ''}\nTOKEN_{_shell(key)}={token}")
     first = _shell(next(iter(state.world.people)))
+    print(f"\nMCP clients: {url}/mcp with a token as bearer, or `context-engine mcp` (docs/mcp.md)")
     print(
         f'\ncurl -s {url}/v1/context -H "Authorization: Bearer $TOKEN_{first}" \\\n'
         "  -H 'Content-Type: application/json' -H 'Accept: text/markdown' \\\n"
