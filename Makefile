@@ -16,7 +16,8 @@ TEST_PROCESSES ?= 2
 PYTEST := $(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 # How often what is random is tried; each file says what its variable counts.
 THOROUGHLY := TEST_EVENT_ROWS=200 TEST_HISTORIES=40 TEST_HISTORY_STEPS=30 TEST_FAULT_ROUNDS=120 TEST_KILLS=800 \
-	TEST_SIGKILLS=40 TEST_RACES=10 TEST_STEPS=12 TEST_ACCESS_ROWS=20 TEST_QUESTION_SHARE=1 TEST_WORLD_EXAMPLES=500 \
+	TEST_SIGKILLS=40 TEST_RACES=10 TEST_STEPS=12 TEST_ACCESS_ROWS=20 TEST_QUESTION_SHARE=1 TEST_ASKERS=9 \
+	TEST_WORLD_EXAMPLES=500 \
 	RANDOM_ORGANIZATIONS_ROUNDS=64 RANDOM_COMPANIES=300 TRUTH_TABLE=all RANDOM_REQUESTS=200
 THOROUGH_TESTS := tests/invariants tests/security tests/operations/test_killed_process.py tests/sandbox/test_world_schema.py \
 	tests/ingestion/azure_devops/test_cheap_access.py

@@ -24,7 +24,7 @@ from tests.support.random_events import change
 from tests.support.small_organization import small_organization
 from tests.support.state_dump import Dump, differences, shown_in_pieces
 
-KILLS = int(os.environ.get("TEST_KILLS", "100"))
+KILLS = int(os.environ.get("TEST_KILLS", "50"))
 FIRST, LATER, OF_ACCESS = max(1, KILLS // 50), max(1, KILLS // 100), max(1, KILLS // 200)
 # A later run that dies is followed by another whole one each time, so by default every fourth step has its turn.
 SHARES = max(LATER, 400 // KILLS)

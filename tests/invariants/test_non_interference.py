@@ -21,11 +21,12 @@ from tests.support.engines import LiveEngine, live_engine, questions_of
 from tests.support.postgres import PostgresServer
 
 SHARE = int(os.environ.get("TEST_QUESTION_SHARE", "9"))
-# Askers whose views differ most: what one of them lacks, another has.
-ASKERS = {
-    "contoso": ("stephan", "gita", "oliver", "jonas", "priya"),
-    "havenlicht": ("femke", "ruben", "joost", "no"),
+# Askers whose views differ most: what one of them lacks, another has. The first are tried at every change.
+EVERYBODY = {
+    "contoso": ("stephan", "oliver", "jonas", "gita", "priya"),
+    "havenlicht": ("femke", "joost", "ruben", "no"),
 }
+ASKERS = {world: people[: int(os.environ.get("TEST_ASKERS", "2"))] for world, people in EVERYBODY.items()}
 # Words that only hidden items hold, and words that everything holds: both must not move anything.
 PROBES = (
     "certificate", "CSR", "what is CSR?", "secret", "who knows about certificates?", "decision", "partner", "Falcon",

@@ -19,7 +19,7 @@ from schemathesis import GenerationMode
 from tests.support import border
 from tests.support.guard_checks import Border
 
-REQUESTS = int(os.environ.get("RANDOM_REQUESTS", "15"))
+REQUESTS = int(os.environ.get("RANDOM_REQUESTS", "100"))
 
 
 @pytest.mark.invariant("INV-3", "INV-5")
