@@ -91,6 +91,8 @@ def token_source(environ: os._Environ[str] | dict[str, str]) -> tuple[Callable[[
             where=TOKEN,
             mend=f"Set it to a bearer token of the issuer, or {TOKEN_FILE} to a file that holds one",
         )
+    if not _may_be_token(token):
+        raise ConfigError("that is no token", where=TOKEN, mend="Set it to the token and nothing else")
     return lambda: token, f"Put a fresh one into {TOKEN}, and let the client start this server again"
 
 
@@ -99,6 +101,11 @@ def _read(path: Path) -> str:
         token = path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as e:
         raise ConfigError(f"the token can't be read: {type(e).__name__}", where=str(path)) from e
-    if not token or not token.isascii() or any(c.isspace() for c in token):
+    if not _may_be_token(token):
         raise ConfigError("there is no token in it", where=str(path), mend="It holds the token and nothing else")
     return token
+
+
+def _may_be_token(text: str) -> bool:
+    """Whether it can stand in a header as one word."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text

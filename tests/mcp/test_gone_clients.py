@@ -1,4 +1,4 @@
-"""Whoever leaves before they have said what they want leaves no trouble in the log."""
+"""Whoever leaves before saying what they want leaves no trouble in the log; and no more than so much is read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from query.mcp.endpoint import MAX_BODY_BYTES
 from tests.mcp.calls import ERAS, Era
 from tests.mcp.conftest import TwoPeople
 
@@ -50,3 +51,12 @@ def test_a_client_that_leaves_amid_its_request_is_no_error(
     with caplog.at_level(logging.INFO):
         asyncio.run(two.live.engine.app(scope, receive, send))
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_what_is_larger_than_any_request_is_refused(two: TwoPeople, era: Era) -> None:
+    headers = {"Authorization": f"Bearer {two.live.token(two.one)}", "Accept": "application/json"}
+    pieces = iter([b"[" * 4096] * (MAX_BODY_BYTES // 4096 + 1))
+    for content in (b"[" * (MAX_BODY_BYTES + 1), pieces):
+        answer = two.live.client.post("/mcp", content=content, headers={**headers, "MCP-Protocol-Version": era})
+        assert answer.status_code == 413

@@ -165,3 +165,13 @@ def test_a_persons_token_in_the_environment_is_no_setting_of_the_engine() -> Non
     assert load_settings(environ=environ).port == 1
     token, _ = token_source({"CONTEXT_ENGINE_TOKEN": " x.y.z \n"})
     assert token() == "x.y.z"
+
+
+@pytest.mark.parametrize("text", ["é.é.é", "a.b.c\nX-Header: 1", "Bearer a.b.c", "a.b.c\x07"])
+def test_what_can_be_no_token_is_told_before_anybody_is_asked(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no token"):
+        token_source({"CONTEXT_ENGINE_TOKEN": text})
+    file = tmp_path / "token"
+    file.write_text(text, "utf-8")
+    with pytest.raises(ConfigError, match="no token"):
+        token_source({"CONTEXT_ENGINE_TOKEN_FILE": str(file)})[0]()
