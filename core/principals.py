@@ -168,12 +168,13 @@ class PrincipalSet:
 
     Never empty: an asker always is themselves. Complete by construction; a partly known closure is an error, not a
     smaller set, since a missing group can hide a deny. Made for one request: `journal` records the access checks that
-    are worked out with it.
+    are worked out with it. `epoch` is the access epoch before the closure was read; None: nobody noted it.
     """
 
     asker: VerifiedAsker
     principals: frozenset[Principal]
     seal: InitVar[object]
+    epoch: int | None = field(default=None, compare=False)
     journal: AccessJournal = field(default_factory=AccessJournal, compare=False)
 
     def __post_init__(self, seal: object) -> None:
@@ -191,6 +192,8 @@ class PrincipalSet:
         return f"PrincipalSet({self.asker.principal}, {len(self.principals)} principals)"
 
 
-def issue_principal_set(asker: VerifiedAsker, principals: frozenset[Principal]) -> PrincipalSet:
+def issue_principal_set(
+    asker: VerifiedAsker, principals: frozenset[Principal], *, epoch: int | None = None
+) -> PrincipalSet:
     """Make the proof that a closure was fully resolved. To be called by `query.principals` and by nobody else."""
-    return PrincipalSet(asker=asker, principals=principals, seal=_PRINCIPALS_SEAL)
+    return PrincipalSet(asker=asker, principals=principals, seal=_PRINCIPALS_SEAL, epoch=epoch)

@@ -35,7 +35,7 @@ class PrincipalResolver:
         epoch = self._scopes.epoch()
         known = self._cache.get(asker.principal, epoch)
         if known is not None:
-            return issue_principal_set(asker, known)
+            return issue_principal_set(asker, known, epoch=epoch)
         account: Account | None = self._directory.account(asker.principal)
         if account is None:
             raise IdentityError(IdentityReason.UNKNOWN_ACCOUNT)
@@ -45,4 +45,4 @@ class PrincipalResolver:
         # A change in between may have been read in part: what was read is not that epoch's, nor the next one's.
         if self._scopes.epoch() == epoch:
             self._cache.put(asker.principal, epoch, found)
-        return issue_principal_set(asker, found)
+        return issue_principal_set(asker, found, epoch=epoch)

@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 ADMIN_SCOPE: Final = "context.admin"
 MOST_TOPIC: Final = 400
+# How often a question is answered anew because its asker's memberships changed under it.
+_ATTEMPTS: Final = 3
 
 _Answer = TypeVar("_Answer")
 
@@ -157,7 +159,17 @@ class ContextService:
         try:
             self.limiter.take(asker)
             principals = self.resolver.resolve(asker)
-            answer = work(principals)
+            for _ in range(_ATTEMPTS):
+                answer = work(principals)
+                if _is_of_one_moment(principals):
+                    break
+                # Rules of one moment over memberships of another may let in whom neither would have.
+                again = self.resolver.resolve(asker)
+                if again.principals == principals.principals:
+                    break
+                principals = again
+            else:
+                raise UnresolvedIdentityError("memberships go on changing while they are read")
             if operation is not Operation.STATUS and not principals.journal.checks:
                 raise InvariantError("an answer without a recorded access check")
             said = told(answer)
@@ -193,6 +205,11 @@ class ContextService:
                 asked=told.asked,
             )
         )
+
+
+def _is_of_one_moment(principals: PrincipalSet) -> bool:
+    """Whether every access check was made under the epoch in which the asker's memberships were read."""
+    return all(check.epoch == principals.epoch for check in principals.journal.checks)
 
 
 def outcome_of(error: Exception) -> str:

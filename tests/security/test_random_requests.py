@@ -1,7 +1,7 @@
 """Random requests made from the OpenAPI document, good and bad, by somebody with a valid token: never a 500.
 
 What is refused is refused as problem+json, and nothing that comes back holds a word that the asker may not read.
-RANDOM_REQUESTS says how many for each route and mode (15).
+RANDOM_REQUESTS says how many for each route and mode.
 """
 
 from __future__ import annotations
