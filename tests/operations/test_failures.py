@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import random
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from context_engine.embedded import EmbeddedEngine
-from core.embedding.openai_http import OpenAIEmbedder
 from core.embedding.port import Embedder
 from core.items import Source
 from graph.records import ItemStore
 from graph.runs import RunStore
-from tests.command_line.test_commands import environment
 from tests.invariants.test_who_asks import member
-from tests.support.embedding_server import MODEL, embedding_server, settings_of
 from tests.support.engines import WORLDS, LiveEngine, live_engine
 from tests.support.postgres import PostgresServer
 
@@ -77,58 +64,3 @@ def test_a_source_that_fails_half_way_keeps_what_came_and_goes_on_in_the_next_ru
         assert again[source.value].state == "complete", again[source.value]
         assert items.uris(source) == wanted
         assert runs.failures(source.value) == []
-
-
-def snapshot(engine: EmbeddedEngine) -> tuple[Any, ...]:
-    """What the stores hold: live items with their digests, and how many points the index has."""
-    items = ItemStore(engine.database)
-    held = {uri: items.digest_of(uri) for source in Source for uri in items.uris(source)}
-    return held, engine.index.writer.count_points(), list(items.not_indexed())
-
-
-@pytest.fixture
-def embeddings() -> Iterator[str]:
-    """An embedder that any process can reach, and no process has to load."""
-    with embedding_server() as url:
-        yield url
-
-
-def test_a_sync_that_is_killed_anywhere_loses_and_doubles_nothing(
-    tmp_path: Path, postgres: PostgresServer, embeddings: str
-) -> None:
-    embedder = OpenAIEmbedder(embeddings, MODEL)
-    with live_engine(WORLD, postgres, embedder) as whole:
-        clean, points, behind = snapshot(whole.engine)
-    assert behind == []
-    data = tmp_path / "data"
-    command = [sys.executable, "-m", "context_engine.cli", "sync", "--world", str(WORLD), "--data", str(data)]
-    chance, deaths = random.Random(20270312), 0
-    for _ in range(3):
-        process = subprocess.Popen(
-            command,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-            env=environment(**settings_of(embeddings)),
-            cwd=tmp_path,
-        )
-        assert process.stderr is not None
-        stop_after = f"synced {chance.choice(['permissions (DevOps)', 'Teams threads', 'work items', 'wikis'])}"
-        for line in process.stderr:
-            if line.startswith(stop_after):
-                break
-        # In the midst of a reader that follows.
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=chance.uniform(0.02, 0.2))
-        process.send_signal(signal.SIGKILL)
-        deaths += process.wait() == -signal.SIGKILL
-        process.stderr.close()
-    assert deaths
-    with EmbeddedEngine(data=data, world=WORLD, embedder=embedder) as engine:
-        for report in engine.sync():
-            assert report.state == "complete", report
-        held, count, behind = snapshot(engine)
-    assert behind == []
-    assert held.keys() == clean.keys()
-    assert count == points
-    assert {u: d for u, (d, _) in held.items()} == {u: d for u, (d, _) in clean.items()}
