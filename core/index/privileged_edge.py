@@ -8,7 +8,8 @@ from uuid import UUID
 
 import qdrant_edge as q
 
-from core.index.edge import DENSE, KEYWORDS, EdgeIndex
+from core.index.edge import EdgeIndex
+from core.index.edge_shard import DENSE, KEYWORDS
 from core.index.port import DenseVector, SparseVector
 from core.index.privileged import FIELDS, Found, PrivilegedHit, PrivilegedQuery, nearest
 

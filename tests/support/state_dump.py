@@ -12,7 +12,8 @@ from typing import Any, Final
 import qdrant_edge as q
 
 from core.access import NOBODY, WITHHELD
-from core.index.edge import DENSE, KEYWORDS, EdgeIndex
+from core.index.edge import EdgeIndex
+from core.index.edge_shard import DENSE, KEYWORDS
 from graph.db import Database
 
 # Section → key → what stands there.
